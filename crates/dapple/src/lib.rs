@@ -97,7 +97,9 @@ pub use dapple_runtime as runtime;
 /// Vectors and quaternions of the public types.
 pub use glam;
 
-pub use dapple_device::{BoxedEngine, CropRoutine, DeviceBuffers, GradientBuffers, row_floats};
+pub use dapple_device::{
+    BoxedEngine, CropRoutine, DeviceBuffers, GradientBuffers, RowsOf, row_floats,
+};
 pub use dapple_engine::{Engine, EngineExt, Gradients, RenderSettings, Rendered};
 pub use dapple_scene::{
     Camera, Dataset, Error, ErrorKind, Lens, LoadOptions, MaskMode, NoProgress, Panorama, Photo,

@@ -48,7 +48,8 @@ pub struct CropRoutine {
 /// 3. [`Self::backward_from`] renders, reads the derivative by the image from the caller's buffer, and runs the backward
 ///    pass. It waits, because the gradients are copied to the host.
 /// 4. [`Self::backward_to`] keeps the gradients on the device: [`Self::gradient_buffers`], which commands of the caller
-///    can bind or copy from. After [`Self::forward_to`] it does not render again.
+///    can bind or copy from. After [`Self::forward_to`] it waits for nothing, and if that was the last render, it does not
+///    render again.
 /// 5. [`Self::load_rows`] and [`Self::gradient_rows`] take parameters and write gradients as gsplat has them.
 ///
 /// The layout of both images is the engine's own: `[height, width, 4]`, `f32`.
@@ -79,8 +80,9 @@ pub trait DeviceBuffers: Engine {
         target: &wgpu::Buffer,
     ) -> Result<()>;
 
-    /// Works like [`Self::render_to`], but waits until the image is whole, and keeps what a backward pass reads: the next
-    /// call may be [`Self::backward_to`] with the same camera and settings, which then does not render again.
+    /// Works like [`Self::render_to`], but waits until the image is whole. With `keeps`, it keeps what a backward pass
+    /// reads: if the next call is [`Self::backward_to`] with the same camera and settings, it does not render again.
+    /// Without, or after other calls, it renders again, but does not wait as long as the splats do not change.
     ///
     /// # Errors
     /// See [`Self::render_to`]; no memory for larger buffers.
@@ -89,6 +91,7 @@ pub trait DeviceBuffers: Engine {
         camera: &Camera,
         settings: &RenderSettings,
         target: &wgpu::Buffer,
+        keeps: bool,
     ) -> Result<()>;
 
     /// Returns true if the last [`Self::render_to`] wrote a whole image, regardless of later commands; waits. If it
@@ -113,9 +116,10 @@ pub trait DeviceBuffers: Engine {
     ) -> Result<Gradients<f32>>;
 
     /// Works like [`Self::backward_from`], but the gradients stay in buffers of the engine
-    /// ([`Self::gradient_buffers`]). Waits for the render, which must be whole, and not for the backward pass; directly
-    /// after [`Self::forward_to`] with the same camera and settings it renders and waits for nothing. Commands that the
-    /// caller submits afterwards to the same queue read the gradients.
+    /// ([`Self::gradient_buffers`]). With `adds`, those by parameters are added to the gradients of the last call, of the
+    /// same splats. Waits for the render, which must be whole, unless [`Self::forward_to`] has rendered
+    /// these splats with this camera and these settings; does not wait for the backward pass. Commands that the caller
+    /// submits afterwards to the same queue read the gradients.
     ///
     /// # Errors
     /// See [`Self::backward_from`].
@@ -124,6 +128,7 @@ pub trait DeviceBuffers: Engine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &wgpu::Buffer,
+        adds: bool,
     ) -> Result<()>;
 
     /// Returns the buffers of the last [`Self::backward_to`]; every other call of the engine may overwrite them.
@@ -143,12 +148,26 @@ pub trait DeviceBuffers: Engine {
     fn load_rows(&mut self, rows: &wgpu::Buffer, n: usize) -> Result<()>;
 
     /// Writes the gradients of the last [`Self::backward_to`] by the values of `rows`, of [`Self::load_rows`], in rows of
-    /// the same order, and after them those by the projected centres `[n, 2]`. Does not wait.
+    /// the same order; behind them, those by the projected centres of the camera `[cameras, n, 2]`. Does not wait.
     ///
     /// # Errors
     /// No gradient was computed yet; a buffer that is too small or cannot be bound.
-    fn gradient_rows(&mut self, rows: &wgpu::Buffer, n: usize, target: &wgpu::Buffer)
-    -> Result<()>;
+    fn gradient_rows(
+        &mut self,
+        rows: &wgpu::Buffer,
+        n: usize,
+        target: &wgpu::Buffer,
+        of: RowsOf,
+    ) -> Result<()>;
+}
+
+/// The camera whose gradients [`DeviceBuffers::gradient_rows`] writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowsOf {
+    /// Number of the camera: its place among the gradients by projected centres.
+    pub camera: u32,
+    /// Whether the gradients by parameters are written too: after the last camera, if gradients were added.
+    pub parameters: bool,
 }
 
 /// Returns the numbers of `n` Gaussians in rows: see [`DeviceBuffers::load_rows`].

@@ -1,6 +1,6 @@
 //! [`DeviceBuffers`] of an engine whose calls pass through a listener.
 
-use crate::{CropRoutine, DeviceBuffers, GradientBuffers};
+use crate::{CropRoutine, DeviceBuffers, GradientBuffers, RowsOf};
 use dapple_engine::{Call, CallListener, Gradients, Observed, RenderSettings};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Camera, Result};
@@ -32,9 +32,10 @@ impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E
         camera: &Camera,
         settings: &RenderSettings,
         target: &wgpu::Buffer,
+        keeps: bool,
     ) -> Result<()> {
         self.call(&Call::OnDevice("forward_to"), |e| {
-            e.forward_to(camera, settings, target)
+            e.forward_to(camera, settings, target, keeps)
         })
     }
 
@@ -58,9 +59,10 @@ impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &wgpu::Buffer,
+        adds: bool,
     ) -> Result<()> {
         self.call(&Call::OnDevice("backward_to"), |e| {
-            e.backward_to(camera, settings, derivative)
+            e.backward_to(camera, settings, derivative, adds)
         })
     }
 
@@ -77,9 +79,10 @@ impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E
         rows: &wgpu::Buffer,
         n: usize,
         target: &wgpu::Buffer,
+        of: RowsOf,
     ) -> Result<()> {
         self.call(&Call::OnDevice("gradient_rows"), |e| {
-            e.gradient_rows(rows, n, target)
+            e.gradient_rows(rows, n, target, of)
         })
     }
 }

@@ -4,6 +4,8 @@
 //    capacity] (zero beyond the active degree), gradient_means2d [2, capacity]. Always f32.
 // 3. Add up the workgroup's gradients of the camera's pose by a fixed tree; workgroup w writes six floats of
 //    gradient_pose, (omega, t), at 6 w. The host adds them up in order.
+// With FLAG_ADD_GRADIENTS, step 2 adds to the gradients of the call before, except those by projected centres, and skips
+// Gaussians that the camera does not show.
 // In permutation BATCH, a step of a batch of several: step 2 adds to the sums of the batch, without gradient_means2d, and
 // adds to the statistics of density control. There is no step 3.
 // CPU version: `run_gradients` in cpu/src/stages/update.rs. Reference: dapple_reference::gradients.
@@ -95,12 +97,33 @@ fn put_number(plane: u32, i: u32, value: f32) {
     gradient_geometry[at] = select(gradient_geometry[at], 0.0, is_first()) + value;
 }
 #else
+fn adds() -> bool {
+    return (step.flags & FLAG_ADD_GRADIENTS) != 0u;
+}
+
 fn put_sh_number(plane: u32, i: u32, value: f32) {
-    gradient_sh[plane * state.capacity + i] = value;
+    let at = plane * state.capacity + i;
+    if adds() {
+        gradient_sh[at] += value;
+    } else {
+        gradient_sh[at] = value;
+    }
 }
 
 fn put_number(plane: u32, i: u32, value: f32) {
-    gradient_geometry[plane * state.capacity + i] = value;
+    let at = plane * state.capacity + i;
+    if adds() {
+        gradient_geometry[at] += value;
+    } else {
+        gradient_geometry[at] = value;
+    }
+}
+#endif
+
+#if !BATCH
+fn put_means2d(i: u32, value: vec2f) {
+    gradient_means2d[i] = value.x;
+    gradient_means2d[state.capacity + i] = value.y;
 }
 #endif
 
@@ -117,8 +140,10 @@ fn put(i: u32, g: GaussianGradient) {
         return;
     }
 #else
-    gradient_means2d[i] = g.mean2d.x;
-    gradient_means2d[state.capacity + i] = g.mean2d.y;
+    put_means2d(i, g.mean2d);
+    if adds() {
+        return;
+    }
 #endif
     let used = 3u * ((step.sh_degree + 1u) * (step.sh_degree + 1u) - 1u);
     for (var p = used; p < arrayLength(&gradient_sh) / state.capacity; p++) {
@@ -162,13 +187,17 @@ fn gradients(
     let i = number * 256u + local;
     var sum = PoseGradient();
     if i < state.gaussians {
-        let view = views[step.view];
-        let old = load_gaussian(i, state.capacity);
         let place = visible_rank[i];
-        let g = gaussian_backward(i, place, old, view);
-        put(i, g);
-        if place > 0u {
-            sum = pose_gradient(old, g, view);
+        if place == 0u && adds() {
+            put_means2d(i, vec2f());
+        } else {
+            let view = views[step.view];
+            let old = load_gaussian(i, state.capacity);
+            let g = gaussian_backward(i, place, old, view);
+            put(i, g);
+            if place > 0u {
+                sum = pose_gradient(old, g, view);
+            }
         }
     }
     sum_six(local, sum.omega, sum.shift);

@@ -1,6 +1,6 @@
 """Times renders and training steps through torch, beside gsplat where it is installed: one GPU, both in one run.
 
-    python3 step.py POINTS [--tiles 3] [--size 1920x1080] [--cameras 1] [--repeat 50]
+    python3 step.py POINTS [--tiles 3] [--size 1920x1080] [--cameras 1] [--repeat 50] [--packed]
 
 POINTS is a folder with points.ply and cameras.json, as `dapple bench step` takes it: the points within 2 of the origin, copied
 tiles x tiles times, are Gaussians of random sizes with harmonics of degree 3. A step is the render, L1, the backward pass and
@@ -80,7 +80,7 @@ def median(call, repeat):
     return sorted(times)[len(times) // 2]
 
 
-def measure(rasterization, args):
+def measure(rasterization, args, packed=False):
     """Returns times of a library, and its image and gradients."""
     width, height = (int(v) for v in args.size.split("x"))
     values, viewmats, Ks = scene(args.points, args.tiles, args.cameras, width, height)
@@ -90,7 +90,7 @@ def measure(rasterization, args):
 
     def render():
         return rasterization(params["means"], params["quats"], params["scales"].exp(), params["opacities"].sigmoid(),
-                             params["colors"], viewmats, Ks, width, height, sh_degree=3, packed=False)[0]
+                             params["colors"], viewmats, Ks, width, height, sh_degree=3, packed=packed)[0]
 
     def step():
         (render() - target).abs().mean().backward()
@@ -113,6 +113,7 @@ def main():
     parser.add_argument("--size", default="1920x1080")
     parser.add_argument("--cameras", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=50)
+    parser.add_argument("--packed", action="store_true", help="gsplat renders packed, its faster way with many cameras")
     args = parser.parse_args()
     import dapple_gs
 
@@ -124,7 +125,7 @@ def main():
     except ImportError:
         report["gsplat"] = "not installed"
     else:
-        theirs, expected, by = measure(rasterization, args)
+        theirs, expected, by = measure(rasterization, args, args.packed)
         off = (image - expected).abs().max(-1).values
         report["gsplat"] = theirs
         report["pixels_within_1_255"] = float((off <= 1 / 255).float().mean())

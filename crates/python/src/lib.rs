@@ -26,7 +26,7 @@ mod native {
     use crate::rasterizer::Rasterizer;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use crate::shared::allocate;
+    use crate::shared::{allocate, semaphores};
     #[pymodule_export]
     use crate::shared::{free, gradients_shared, load_rows, read_shared, render_shared, reserve};
     #[pymodule_export]

@@ -1,22 +1,50 @@
 //! Renders and gradients in memory that CUDA imports: no copy through the host.
 //!
-//! Parameters and gradients are rows, as gsplat has them; kernels of the engine convert. The caller waits for its own work
-//! before each call, and each call waits for the engine's.
+//! Parameters and gradients are rows, as gsplat has them; kernels of the engine convert. Two semaphores order the work of
+//! both sides without a wait of the host ([`semaphores`]): each call follows a value that CUDA signals, and signals a value
+//! for which CUDA waits. A value 0 is neither waited for nor signalled.
 
 use crate::array;
 use crate::camera::{PyCamera, by_viewmat};
 use crate::rasterizer::{Rasterizer, State};
 use dapple::runtime::wgpu;
 use dapple::scene::sh_coefficient_count;
-use dapple::{BoxedEngine, DeviceBuffers, Error, RenderSettings, Result, Splats};
+use dapple::{BoxedEngine, DeviceBuffers, Error, RenderSettings, Result, RowsOf, Splats};
 use pyo3::prelude::*;
 use std::collections::HashMap;
+
+#[cfg(target_os = "linux")]
+use dapple::runtime::ExternalSemaphore;
 
 /// Buffers by the numbers that Python has for them.
 #[derive(Default)]
 pub struct SharedMemory {
     buffers: HashMap<u64, wgpu::Buffer>,
     next: u64,
+    #[cfg(target_os = "linux")]
+    order: Option<Order>,
+}
+
+/// Semaphores between CUDA and an engine.
+#[cfg(target_os = "linux")]
+struct Order {
+    from_cuda: ExternalSemaphore,
+    to_cuda: ExternalSemaphore,
+}
+
+/// Creates the semaphores, and returns file descriptors that the import takes over: of that which CUDA signals, and of that
+/// which CUDA waits for. Replaces those of an earlier call.
+#[pyfunction]
+#[cfg(target_os = "linux")]
+pub fn semaphores(rasterizer: &Bound<'_, Rasterizer>) -> PyResult<(i32, i32)> {
+    use std::os::fd::IntoRawFd;
+    rasterizer.get().work(rasterizer.py(), |state| {
+        let gpu = state.on_device()?.gpu();
+        let (from_cuda, from) = gpu.external_semaphore()?;
+        let (to_cuda, to) = gpu.external_semaphore()?;
+        state.shared.order = Some(Order { from_cuda, to_cuda });
+        Ok((from.into_raw_fd(), to.into_raw_fd()))
+    })
 }
 
 /// Allocates memory that CUDA can import. Returns its number, a file descriptor that the import takes over, and its
@@ -84,18 +112,25 @@ pub fn reserve(
     })
 }
 
-/// Takes parameters from shared memory: see [`DeviceBuffers::load_rows`]. CUDA must have written them.
+/// Takes parameters from shared memory, which CUDA has written before it signals `after`: see
+/// [`DeviceBuffers::load_rows`]. Does not wait.
 #[pyfunction]
-pub fn load_rows(rasterizer: &Bound<'_, Rasterizer>, rows: u64, gaussians: usize) -> PyResult<()> {
+pub fn load_rows(
+    rasterizer: &Bound<'_, Rasterizer>,
+    rows: u64,
+    gaussians: usize,
+    after: u64,
+) -> PyResult<()> {
     rasterizer.get().work(rasterizer.py(), |state| {
         let rows = state.buffer(rows)?;
         Rasterizer::forget(state);
+        state.follow(after);
         state.on_device()?.load_rows(&rows, gaussians)
     })
 }
 
 /// Renders into shared memory: `[height, width, 4]`, colours over black and transmittance. Waits. With `keep`, the
-/// gradients of this render do not render again.
+/// gradients of this render do not render again if nothing else is rendered in between.
 #[pyfunction]
 pub fn render_shared(
     rasterizer: &Bound<'_, Rasterizer>,
@@ -110,22 +145,21 @@ pub fn render_shared(
     let camera = camera.camera;
     rasterizer.get().work(rasterizer.py(), |state| {
         let image = state.buffer(image)?;
-        let engine = state.on_device()?;
-        if keep {
-            return engine.forward_to(&camera, &settings, &image);
-        }
-        loop {
-            engine.render_to(&camera, &settings, &image)?;
-            if engine.rendered_whole()? {
-                return Ok(());
-            }
-        }
+        state
+            .on_device()?
+            .forward_to(&camera, &settings, &image, keep)
     })
 }
 
-/// Computes gradients from shared memory: the derivative, `[height, width, 4]`, and the rows of `load_rows`. Writes them
-/// into the third: see [`DeviceBuffers::gradient_rows`]. Returns the gradient by the camera's matrix. Waits.
+/// Computes gradients from shared memory: the derivative, `[height, width, 4]`, which CUDA has written before it signals
+/// `after`, and the rows of `load_rows`; `sum` is whether they are added to those of the last call, and whether the sums are
+/// written. Writes them into the third, and signals `then`: see [`DeviceBuffers::gradient_rows`]. Waits only for the gradient by the
+/// camera's matrix, if it is wanted.
 #[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a render, its sum and its place in the order"
+)]
 pub fn gradients_shared<'py>(
     rasterizer: &Bound<'py, Rasterizer>,
     memory: (u64, u64, u64),
@@ -134,7 +168,11 @@ pub fn gradients_shared<'py>(
     sh_degree: u8,
     near: f32,
     dilation: (bool, f32),
-) -> PyResult<Bound<'py, PyAny>> {
+    number: u32,
+    sum: (bool, bool),
+    wants_viewmat: bool,
+    order: (u64, u64),
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     let settings = settings(sh_degree, near, dilation);
     let camera = camera.camera;
     let pose = rasterizer.get().work(rasterizer.py(), |state| {
@@ -144,25 +182,66 @@ pub fn gradients_shared<'py>(
             state.buffer(rows)?,
             state.buffer(target)?,
         ];
+        let (after, then) = order;
+        state.follow(after);
+        let (adds, parameters) = sum;
+        state
+            .on_device()?
+            .backward_to(&camera, &settings, &derivative, adds)?;
+        state.signal_with_next(then);
         let engine = state.on_device()?;
-        engine.backward_to(&camera, &settings, &derivative)?;
-        engine.gradient_rows(&rows, gaussians, &target)?;
-        let pose = engine.gradient_buffers()?.pose;
-        // This waits for the rows too.
-        let parts: Vec<f32> = engine.gpu().read(pose, 6 * gaussians.div_ceil(256))?;
-        let mut sums = [0.0; 6];
-        for part in parts.as_chunks::<6>().0 {
-            for (sum, &value) in sums.iter_mut().zip(part) {
-                *sum += f64::from(value);
-            }
-        }
-        Ok(sums)
+        let of = RowsOf {
+            camera: number,
+            parameters,
+        };
+        engine.gradient_rows(&rows, gaussians, &target, of)?;
+        let pose = match wants_viewmat {
+            true => Some(pose_of(engine, gaussians)?),
+            false => None,
+        };
+        Ok(pose)
     })?;
-    let by_pose = by_viewmat(&camera, pose).as_flattened().to_vec();
-    array::new(rasterizer.py(), by_pose, &[4, 4])
+    pose.map(|pose| {
+        let by_pose = by_viewmat(&camera, pose).as_flattened().to_vec();
+        array::new(rasterizer.py(), by_pose, &[4, 4])
+    })
+    .transpose()
+}
+
+/// Waits, and returns the gradient of the last backward pass by the camera's pose.
+fn pose_of(engine: &mut dyn DeviceBuffers, gaussians: usize) -> Result<[f64; 6]> {
+    let pose = engine.gradient_buffers()?.pose;
+    let parts: Vec<f32> = engine.gpu().read(pose, 6 * gaussians.div_ceil(256))?;
+    let mut sums = [0.0; 6];
+    for part in parts.as_chunks::<6>().0 {
+        for (sum, &value) in sums.iter_mut().zip(part) {
+            *sum += f64::from(value);
+        }
+    }
+    Ok(sums)
 }
 
 impl State {
+    /// Makes the engine's next work follow the signal of CUDA.
+    fn follow(&self, after: u64) {
+        #[cfg(target_os = "linux")]
+        if let Some(order) = self.shared.order.as_ref().filter(|_| after > 0) {
+            order.from_cuda.wait(after);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = after;
+    }
+
+    /// Signals to CUDA when the engine's next work is done.
+    fn signal_with_next(&self, then: u64) {
+        #[cfg(target_os = "linux")]
+        if let Some(order) = self.shared.order.as_ref().filter(|_| then > 0) {
+            order.to_cuda.signal_with_next(then);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = then;
+    }
+
     fn on_device(&mut self) -> Result<&mut dyn DeviceBuffers> {
         match &mut self.engine {
             BoxedEngine::Device(engine) => Ok(engine.as_mut()),

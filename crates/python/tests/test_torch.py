@@ -173,6 +173,27 @@ class SharedMemory(unittest.TestCase):
         for name in self.NAMES:
             self.assertTrue(torch.equal(kept[name], copies[name]), name)
 
+    def test_calls_follow_the_work_of_their_stream(self):
+        arrays = {name: tensor.detach().cuda() for name, tensor in tensors(n=20_000, degree=3).items()}
+
+        def gradient():
+            # Work that the engine has to wait for: without the semaphores it reads zeros.
+            means = torch.zeros_like(arrays["means"])
+            for _ in range(200):
+                means = means + arrays["means"] / 200
+            means = means.detach().requires_grad_()
+            image = render({**arrays, "means": means}, sh_degree=3, device="gpu")[0]
+            image.square().sum().backward()
+            return image.detach(), means.grad * 1
+
+        expected = gradient()
+        for stream in (torch.cuda.Stream(), torch.cuda.current_stream(), torch.cuda.Stream()):
+            with torch.cuda.stream(stream):
+                found = gradient()
+            torch.cuda.synchronize()
+            for one, other in zip(found, expected):
+                self.assertTrue(torch.equal(one, other))
+
     def test_memory_of_gradients_is_used_again(self):
         arrays = {name: tensor.detach().cuda().requires_grad_() for name, tensor in tensors(n=20_000, degree=3).items()}
 

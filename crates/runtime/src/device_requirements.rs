@@ -28,7 +28,8 @@ pub struct DeviceRequirements {
     /// Products of small matrices across a subgroup. wgpu calls them experimental: a shader that uses them is checked
     /// less. Users compare its output with the output of other shaders on the same device.
     pub cooperative_matrices: FeatureRequest,
-    /// Buffers whose memory other interfaces import: `Gpu::external_buffer`. Not requested by default.
+    /// Buffers whose memory other interfaces import (`Gpu::external_buffer`), and semaphores where the driver has them
+    /// (`Gpu::external_semaphore`). Not requested by default.
     pub external_memory: FeatureRequest,
 }
 

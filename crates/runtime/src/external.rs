@@ -2,7 +2,8 @@
 //!
 //! 1. [`Gpu::external_buffer`] allocates memory of its own for a buffer, and exports it as a file descriptor.
 //! 2. The other interface imports the descriptor (CUDA: `cuImportExternalMemory` with an opaque descriptor).
-//! 3. Both sides see the same bytes. Neither orders its work after that of the other: the caller waits in between.
+//! 3. Both sides see the same bytes. Neither orders its work after that of the other: the caller waits in between, or
+//!    uses semaphores (external_semaphore.rs).
 
 use crate::Gpu;
 use ash::{khr, vk};

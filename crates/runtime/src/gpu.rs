@@ -143,15 +143,15 @@ impl Gpu {
             true => unsafe { wgpu::ExperimentalFeatures::enabled() },
             false => wgpu::ExperimentalFeatures::disabled(),
         };
-        let request = adapter.request_device(&wgpu::DeviceDescriptor {
+        let descriptor = wgpu::DeviceDescriptor {
             label: Some("dapple"),
             required_features: features,
             required_limits: options.class.limits(&adapter.limits()),
             experimental_features,
             memory_hints: wgpu::MemoryHints::Performance,
             ..wgpu::DeviceDescriptor::default()
-        });
-        let (device, queue) = pollster::block_on(request).map_err(|e| {
+        };
+        let (device, queue) = request(&adapter, &descriptor).map_err(|e| {
             Error::unsupported(format!("{} could not be opened: {e}", report.name))
                 .hint(&*options.hints.open)
         })?;
@@ -477,6 +477,18 @@ impl Gpu {
         self.write(&buffer, 0, rows);
         Ok(buffer)
     }
+}
+
+/// Opens a device of an adapter.
+fn request(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+) -> Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+    #[cfg(target_os = "linux")]
+    if let Some(opened) = crate::external_semaphore::open(adapter, descriptor) {
+        return opened;
+    }
+    pollster::block_on(adapter.request_device(descriptor))
 }
 
 impl Pool {

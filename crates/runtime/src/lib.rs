@@ -52,6 +52,8 @@ mod counters;
 mod device_requirements;
 #[cfg(target_os = "linux")]
 mod external;
+#[cfg(target_os = "linux")]
+mod external_semaphore;
 mod gpu;
 mod hints;
 mod host_memory;
@@ -81,6 +83,8 @@ pub use counters::Counters;
 pub use device_requirements::{DeviceClass, DeviceRequirements, EnabledFeatures, FeatureRequest};
 #[cfg(target_os = "linux")]
 pub use external::ExternalBuffer;
+#[cfg(target_os = "linux")]
+pub use external_semaphore::ExternalSemaphore;
 pub use gpu::{Gpu, GpuOptions, Overrides};
 pub use hints::Hints;
 pub use host_memory::{MappedPart, zeroed_host_memory};

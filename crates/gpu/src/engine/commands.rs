@@ -34,7 +34,7 @@ impl GpuEngine {
     /// Encodes and submits a command.
     pub(super) fn enqueue(&mut self, command: Command) -> Result<()> {
         self.ready()?;
-        self.kept = None;
+        self.kept.clear();
         self.write_views(None)?;
         // Before the command has its number, because these calls may submit other commands again.
         if let Command::Step(view, settings) = &command {

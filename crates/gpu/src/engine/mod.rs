@@ -34,9 +34,10 @@ use crate::ring::RingBuffer;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, catalogue, layout};
-use dapple_engine::{DensifyPlan, OpenBatch, RenderSettings, Report, StepSettings, ViewId};
+use dapple_engine::{DensifyPlan, OpenBatch, Report, StepSettings, ViewId};
 use dapple_runtime::{CommandList, Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
-use dapple_scene::{Camera, Error, Result};
+use dapple_scene::{Error, Result};
+use on_device::KeptRenders;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -118,8 +119,8 @@ pub struct GpuEngine {
     pub(crate) fitted: Option<(Bits, u64)>,
     /// True if the GPU does not have all cameras yet.
     pub(crate) views_changed: bool,
-    /// Camera and settings of the render whose inputs of a backward pass are in the buffers.
-    kept: Option<(Camera, RenderSettings)>,
+    /// Renders that a backward pass can use.
+    kept: KeptRenders,
     recordings: Recordings,
     pub(crate) ring: RingBuffer,
     batch: OpenBatch,
@@ -185,7 +186,7 @@ impl GpuEngine {
             sh_degree: 0,
             features: Features::default(),
             views_changed: true,
-            kept: None,
+            kept: KeptRenders::default(),
             recordings: Recordings::default(),
             ring: RingBuffer::new(),
             batch: OpenBatch::default(),

@@ -2,10 +2,10 @@
 //! ([`Gpu::device`]): see [`DeviceBuffers`].
 
 use super::GpuEngine;
-use crate::layout;
+use crate::layout::{self, FLAG_ADD_GRADIENTS};
 use crate::passes::Bits;
 use crate::stages::gradients;
-use dapple_device::{CropRoutine, DeviceBuffers, GradientBuffers};
+use dapple_device::{CropRoutine, DeviceBuffers, GradientBuffers, RowsOf};
 use dapple_engine::{Gradients, PosedCamera, RenderSettings};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Camera, Error, Result};
@@ -17,6 +17,32 @@ const PIXEL_BYTES: u64 = 16;
 /// Copy of the word `halted` in `State` at the time of the last image copy; later commands change the original.
 const HALTED: &str = "rendered_halted";
 const WORD_BYTES: u64 = 4;
+
+/// Renders of [`DeviceBuffers::forward_to`].
+#[derive(Debug, Default)]
+pub(super) struct KeptRenders {
+    /// The render whose buffers are still there.
+    pub(super) last: Option<(Camera, RenderSettings)>,
+    /// Renders of these splats for which the buffers are known to be large enough.
+    whole: Vec<(Camera, RenderSettings)>,
+}
+
+impl KeptRenders {
+    /// Drops all renders: the splats change.
+    pub(super) fn clear(&mut self) {
+        self.last = None;
+        self.whole.clear();
+    }
+
+    /// Notes a render, which keeps what a backward pass reads or not. Both need equally large buffers.
+    fn rendered(&mut self, camera: &Camera, settings: &RenderSettings, keeps: bool) {
+        let key = (*camera, *settings);
+        self.last = keeps.then_some(key);
+        if !self.whole.contains(&key) {
+            self.whole.push(key);
+        }
+    }
+}
 
 impl DeviceBuffers for GpuEngine {
     fn gpu(&self) -> &Gpu {
@@ -36,12 +62,12 @@ impl DeviceBuffers for GpuEngine {
         let camera = PosedCamera::new(camera)?;
         check(target, wgpu::BufferUsages::COPY_DST, &camera)?;
         let bits = self.prepare_front(&camera, settings, Bits::IMAGE_ONLY)?;
-        self.submit_front(settings, bits)?;
+        let mut encoder = self.context.gpu.encoder();
+        self.encode_front(&mut encoder, settings, bits)?;
         let gpu = &self.context.gpu;
         if self.buffers.get(HALTED).is_err() {
             self.buffers.set(HALTED, gpu.buffer(HALTED, WORD_BYTES)?);
         }
-        let mut encoder = gpu.encoder();
         let (image, state) = (self.buffers.get("image")?, self.buffers.get("state")?);
         encoder.copy_buffer_to_buffer(image, 0, target, 0, bytes_of(&camera));
         let halted = offset_of!(layout::State, halted) as u64;
@@ -55,17 +81,21 @@ impl DeviceBuffers for GpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
         target: &wgpu::Buffer,
+        keeps: bool,
     ) -> Result<()> {
         let posed = PosedCamera::new(camera)?;
         check(target, wgpu::BufferUsages::COPY_DST, &posed)?;
-        self.forward_then(&posed, settings, Bits::GRADIENTS, |engine| {
-            let mut encoder = engine.context.gpu.encoder();
+        let bits = if keeps {
+            Bits::GRADIENTS
+        } else {
+            Bits::IMAGE_ONLY
+        };
+        self.forward_then(&posed, settings, bits, |engine, encoder| {
             let image = engine.buffers.get("image")?;
             encoder.copy_buffer_to_buffer(image, 0, target, 0, bytes_of(&posed));
-            engine.context.gpu.submit(encoder);
             Ok(())
         })?;
-        self.kept = Some((*camera, *settings));
+        self.kept.rendered(camera, settings, keeps);
         Ok(())
     }
 
@@ -93,7 +123,11 @@ impl DeviceBuffers for GpuEngine {
         derivative: &wgpu::Buffer,
     ) -> Result<Gradients<f32>> {
         let camera = PosedCamera::new(camera)?;
-        let state = self.forward_with(&camera, settings, derivative)?;
+        check(derivative, wgpu::BufferUsages::COPY_SRC, &camera)?;
+        let state = self.forward(&camera, settings, Bits::GRADIENTS)?;
+        let mut encoder = self.context.gpu.encoder();
+        self.copy_derivative(&mut encoder, &camera, derivative)?;
+        self.context.gpu.submit(encoder);
         self.backward(&camera, settings, &state, Bits::GRADIENTS)
     }
 
@@ -102,16 +136,25 @@ impl DeviceBuffers for GpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &wgpu::Buffer,
+        adds: bool,
     ) -> Result<()> {
         let posed = PosedCamera::new(camera)?;
+        check(derivative, wgpu::BufferUsages::COPY_SRC, &posed)?;
+        let key = (*camera, *settings);
+        let mut encoder = self.context.gpu.encoder();
         // The pass overwrites what the render has kept.
-        if self.kept.take() == Some((*camera, *settings)) {
-            check(derivative, wgpu::BufferUsages::COPY_SRC, &posed)?;
-            self.copy_derivative(&posed, derivative)?;
-        } else {
-            self.forward_with(&posed, settings, derivative)?;
+        if self.kept.last.take() != Some(key) {
+            if self.kept.whole.contains(&key) {
+                let bits = self.prepare_front(&posed, settings, Bits::GRADIENTS)?;
+                self.encode_front(&mut encoder, settings, bits)?;
+            } else {
+                self.forward(&posed, settings, Bits::GRADIENTS)?;
+            }
         }
-        self.submit_backward(&posed, settings, Bits::GRADIENTS)?;
+        self.copy_derivative(&mut encoder, &posed, derivative)?;
+        let flags = if adds { FLAG_ADD_GRADIENTS } else { 0 };
+        self.encode_backward(&mut encoder, &posed, settings, (Bits::GRADIENTS, flags))?;
+        self.context.gpu.submit(encoder);
         self.context.gpu.check()
     }
 
@@ -134,31 +177,22 @@ impl DeviceBuffers for GpuEngine {
         rows: &wgpu::Buffer,
         n: usize,
         target: &wgpu::Buffer,
+        of: RowsOf,
     ) -> Result<()> {
-        self.submit_store(rows, n, target)
+        self.submit_store(rows, n, target, of)
     }
 }
 
 impl GpuEngine {
-    /// Renders, and copies the derivative by the image to the input of the backward pass.
-    fn forward_with(
-        &mut self,
+    /// Encodes the copy of the derivative by the image to the input of the backward pass.
+    fn copy_derivative(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
         camera: &PosedCamera,
-        settings: &RenderSettings,
         derivative: &wgpu::Buffer,
-    ) -> Result<layout::State> {
-        check(derivative, wgpu::BufferUsages::COPY_SRC, camera)?;
-        let state = self.forward(camera, settings, Bits::GRADIENTS)?;
-        self.copy_derivative(camera, derivative)?;
-        Ok(state)
-    }
-
-    fn copy_derivative(&self, camera: &PosedCamera, derivative: &wgpu::Buffer) -> Result<()> {
-        let gpu = &self.context.gpu;
-        let mut encoder = gpu.encoder();
+    ) -> Result<()> {
         let gradient = self.buffers.get("image_gradient")?;
         encoder.copy_buffer_to_buffer(derivative, 0, gradient, 0, bytes_of(camera));
-        gpu.submit(encoder);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use dapple_engine::{
     DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered, StepCounts,
     SurfaceImage, check_image_gradient,
 };
+use dapple_runtime::wgpu;
 use dapple_scene::{Camera, Result};
 use rayon::prelude::*;
 
@@ -139,10 +140,25 @@ impl GpuEngine {
         settings: &RenderSettings,
         bits: Bits,
     ) -> Result<()> {
-        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        let mut encoder = self.context.gpu.encoder();
+        self.encode_backward(&mut encoder, camera, settings, (bits, 0))?;
+        self.context.gpu.submit(encoder);
+        Ok(())
+    }
+
+    /// Encodes the backward pass with these bits and flags of the step.
+    pub(super) fn encode_backward(
+        &mut self,
+        encoder: &mut wgpu::CommandEncoder,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        (bits, flags): (Bits, u32),
+    ) -> Result<()> {
+        let mut immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        immediates.flags = flags;
         let bits = bits | Bits::of_render(settings, camera.model);
         let recording = self.recording(Plan::Gradients, bits, 0)?;
-        recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+        recording.encode(encoder, bytemuck::bytes_of(&immediates));
         Ok(())
     }
 
@@ -153,22 +169,24 @@ impl GpuEngine {
         settings: &RenderSettings,
         bits: Bits,
     ) -> Result<layout::State> {
-        self.forward_then(camera, settings, bits, |_| Ok(()))
+        self.forward_then(camera, settings, bits, |_, _| Ok(()))
     }
 
-    /// Works like [`Self::forward`]; `then` submits more commands after each render, before the wait for it.
+    /// Works like [`Self::forward`]; `then` encodes more commands after each render. All are one submission, because each
+    /// costs the host time.
     pub(super) fn forward_then(
         &mut self,
         camera: &PosedCamera,
         settings: &RenderSettings,
         bits: Bits,
-        then: impl Fn(&Self) -> Result<()>,
+        then: impl Fn(&Self, &mut wgpu::CommandEncoder) -> Result<()>,
     ) -> Result<layout::State> {
         let bits = self.prepare_front(camera, settings, bits)?;
         loop {
-            self.submit_front(settings, bits)?;
-            then(self)?;
-            let state = self.state()?;
+            let mut encoder = self.context.gpu.encoder();
+            self.encode_front(&mut encoder, settings, bits)?;
+            then(self, &mut encoder)?;
+            let state = self.state_after(encoder)?;
             if state.halted == 0 {
                 return Ok(state);
             }
@@ -186,7 +204,7 @@ impl GpuEngine {
     ) -> Result<Bits> {
         self.settle()?;
         self.ready()?;
-        self.kept = None;
+        self.kept.last = None;
         self.fit_image(camera)?;
         self.write_views(Some(camera))?;
         let bits = bits | Bits::of_render(settings, camera.model);
@@ -194,11 +212,16 @@ impl GpuEngine {
         Ok(bits)
     }
 
-    /// Submits the stages up to `blend`. Nothing runs while a buffer is too small.
-    pub(super) fn submit_front(&mut self, settings: &RenderSettings, bits: Bits) -> Result<()> {
+    /// Encodes the stages up to `blend`. Nothing runs while a buffer is too small.
+    pub(super) fn encode_front(
+        &mut self,
+        encoder: &mut wgpu::CommandEncoder,
+        settings: &RenderSettings,
+        bits: Bits,
+    ) -> Result<()> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         let recording = self.recording(Plan::Front, bits, 0)?;
-        recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+        recording.encode(encoder, bytemuck::bytes_of(&immediates));
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! Parameters and gradients in rows, as gsplat has them: [`load_rows`](dapple_device::DeviceBuffers::load_rows) and
-//! [`backward_rows`](dapple_device::DeviceBuffers::backward_rows). The kernels are in `shaders/rows.wgsl`.
+//! [`gradient_rows`](dapple_device::DeviceBuffers::gradient_rows). The kernels are in `shaders/rows.wgsl`.
 
 use super::GpuEngine;
 use crate::passes::{Bits, Code};
 use crate::precision::Storage;
 use crate::stages::gradients::{GEOMETRY, MEANS2D, SH};
-use dapple_device::row_floats;
+use dapple_device::{RowsOf, row_floats};
 use dapple_runtime::{CommandList, Groups, wgpu};
 use dapple_scene::{Error, Result, sh_coefficient_count};
 
@@ -20,6 +20,7 @@ const STORE: [Code; 2] = [
     Code::new("rows", "store_geometry"),
     Code::new("rows", "store_sh"),
 ];
+const STORE_MEANS2D: Code = Code::new("rows", "store_means2d");
 
 /// Gaussians of a workgroup. WGSL: `BLOCK`.
 const BLOCK: u32 = 64;
@@ -33,7 +34,7 @@ impl GpuEngine {
         }
         self.settle()?;
         self.ready()?;
-        self.kept = None;
+        self.kept.clear();
         check_rows(rows, row_floats(n, self.sh_degree))?;
         let geometry = self.buffers.get("geometry")?;
         let rest = match self.sh_degree {
@@ -41,7 +42,7 @@ impl GpuEngine {
             _ => self.buffers.get("sh_rest")?,
         };
         let bound = [("rows", rows), ("geometry", geometry), ("sh_rest", rest)];
-        self.run_rows(&LOAD, n, &bound)
+        self.run_rows(&LOAD, (n, 0), &bound)
     }
 
     /// Submits the kernels that write the gradients of the last backward pass into rows.
@@ -50,10 +51,11 @@ impl GpuEngine {
         rows: &wgpu::Buffer,
         n: usize,
         target: &wgpu::Buffer,
+        of: RowsOf,
     ) -> Result<()> {
         let floats = row_floats(n, self.sh_degree);
         check_rows(rows, floats)?;
-        check_rows(target, floats + 2 * n)?;
+        check_rows(target, floats + 2 * n * (of.camera as usize + 1))?;
         let bound = [
             ("rows", rows),
             ("gradient_geometry", self.buffers.get(GEOMETRY)?),
@@ -61,14 +63,20 @@ impl GpuEngine {
             ("gradient_means2d", self.buffers.get(MEANS2D)?),
             ("gradient_rows", target),
         ];
-        self.run_rows(&STORE, n, &bound)
+        let [geometry, sh] = STORE;
+        let kernels: &[Code] = if of.parameters {
+            &[STORE_MEANS2D, geometry, sh]
+        } else {
+            &[STORE_MEANS2D]
+        };
+        self.run_rows(kernels, (n, of.camera), &bound)
     }
 
-    /// Submits the kernel of geometry, and that of the other coefficients if there are any.
+    /// Submits kernels over `n` Gaussians for a camera; those of the other coefficients only if there are any.
     fn run_rows(
         &self,
-        kernels: &[Code; 2],
-        n: usize,
+        kernels: &[Code],
+        (n, camera): (usize, u32),
         buffers: &[(&str, &wgpu::Buffer)],
     ) -> Result<()> {
         let capacity = self.capacity.gaussians;
@@ -79,12 +87,16 @@ impl GpuEngine {
         })?;
         let gpu = &self.context.gpu;
         let coefficients = sh_coefficient_count(self.sh_degree) as u32;
-        let shape = gpu.uniform("shape", [n, capacity, coefficients, 0])?;
+        let shape = gpu.uniform("shape", [n, capacity, coefficients, camera])?;
         let mut named = vec![("shape", &**shape)];
         named.extend(buffers);
         let mut commands = CommandList::new();
         commands.keep(shape.clone());
-        for code in &kernels[..if coefficients > 1 { 2 } else { 1 }] {
+        let of_rest = [&LOAD[1], &STORE[1]];
+        for code in kernels
+            .iter()
+            .filter(|code| coefficients > 1 || !of_rest.contains(code))
+        {
             for kernel in self.context.kernels(code, Bits::NONE)? {
                 let groups = Groups::flat(n.div_ceil(BLOCK));
                 commands.dispatch(kernel.bind(gpu, &named)?, groups);

@@ -64,10 +64,10 @@ impl GpuEngine {
         let bits = self.prepare_front(camera, settings, Bits::IMAGE_ONLY | bits)?;
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         loop {
-            self.submit_front(settings, bits)?;
+            let mut encoder = self.context.gpu.encoder();
+            self.encode_front(&mut encoder, settings, bits)?;
             let recording = self.recording(Plan::Shown, bits, 0)?;
             let gpu = &self.context.gpu;
-            let mut encoder = gpu.encoder();
             recording.encode(&mut encoder, bytemuck::bytes_of(&immediates));
             let state = self.buffers.get("state")?;
             let mut state: Readback<layout::State> = gpu.begin_read(&mut encoder, state, 0, 1)?;

@@ -5,6 +5,7 @@ use crate::features::bits_of_state;
 use crate::passes::Bits;
 use crate::{layout, params};
 use dapple_engine::{OptimizerState, ViewState, check_upload, check_views};
+use dapple_runtime::wgpu;
 use dapple_scene::{Error, Result, Splats};
 
 impl GpuEngine {
@@ -16,7 +17,7 @@ impl GpuEngine {
     ) -> Result<()> {
         check_upload(splats, state)?;
         check_views(state, self.views.len())?;
-        self.kept = None;
+        self.kept.clear();
         self.batch.clear();
         self.others = 0;
         self.frozen = state.map_or(0, |state| state.frozen);
@@ -132,7 +133,19 @@ impl GpuEngine {
 
     /// Waits, and returns the counts on the GPU.
     pub(crate) fn state(&mut self) -> Result<layout::State> {
-        let state: Vec<layout::State> = self.context.gpu.read(self.buffers.get("state")?, 1)?;
+        let encoder = self.context.gpu.encoder();
+        self.state_after(encoder)
+    }
+
+    /// Submits commands, waits, and returns the counts after them.
+    pub(super) fn state_after(
+        &mut self,
+        mut encoder: wgpu::CommandEncoder,
+    ) -> Result<layout::State> {
+        let (gpu, buffer) = (&self.context.gpu, self.buffers.get("state")?);
+        let mut state = gpu.begin_read::<layout::State>(&mut encoder, buffer, 0, 1)?;
+        state.submitted(gpu.submit(encoder));
+        let state = state.wait()?;
         state
             .first()
             .copied()

@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_device::{BoxedEngine, DeviceBuffers, row_floats};
+use dapple_device::{BoxedEngine, DeviceBuffers, RowsOf, row_floats};
 use dapple_engine::{Call, CallListener, Engine, EngineExt, Gradients, RenderSettings, TrainView};
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes::{self, TestScene};
@@ -12,6 +12,12 @@ use dapple_runtime::{Pooled, wgpu};
 use dapple_scene::{Photo, Result};
 use std::sync::{Arc, Mutex};
 use support::{options, settings};
+
+/// Gradients of one camera.
+const ALL_ROWS: RowsOf = RowsOf {
+    camera: 0,
+    parameters: true,
+};
 
 fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
     let mut own = GpuEngineOptions {
@@ -202,7 +208,7 @@ fn assert_planes(
     let gpu = engine.gpu().clone();
     let before = gpu.counters();
     engine
-        .backward_to(&scene.camera, &scene.settings, derivative)
+        .backward_to(&scene.camera, &scene.settings, derivative, false)
         .unwrap();
     let there = engine.gradient_buffers().unwrap();
     let cost = gpu.counters() - before;
@@ -300,18 +306,20 @@ fn methods_on_the_device_pass_the_listener() {
     engine.render_to(camera, settings, &target).unwrap();
     assert!(engine.rendered_whole().unwrap());
     let gradients = engine.backward_from(camera, settings, &target).unwrap();
-    engine.backward_to(camera, settings, &target).unwrap();
+    engine
+        .backward_to(camera, settings, &target, false)
+        .unwrap();
     let n = scene.splats.len();
     assert_eq!(gradients.opacities.len(), n);
     assert!(engine.gradient_buffers().unwrap().stride >= n);
-    engine.forward_to(camera, settings, &target).unwrap();
+    engine.forward_to(camera, settings, &target, true).unwrap();
     let rows = engine.gpu().upload("rows", &rows_of(&scene)).unwrap();
     let by = engine
         .gpu()
         .buffer("by", rows.size() + 8 * n as u64)
         .unwrap();
     engine.load_rows(&rows, n).unwrap();
-    engine.gradient_rows(&rows, n, &by).unwrap();
+    engine.gradient_rows(&rows, n, &by, ALL_ROWS).unwrap();
     let all = [
         "set_crop_routine",
         "render_to",
@@ -392,9 +400,9 @@ fn parameters_in_rows_render_and_differentiate_like_uploaded_splats() {
             .buffer("by", rows.size() + 8 * n as u64)
             .unwrap();
         engine
-            .backward_to(&scene.camera, &scene.settings, &derivative)
+            .backward_to(&scene.camera, &scene.settings, &derivative, false)
             .unwrap();
-        engine.gradient_rows(&rows, n, &by).unwrap();
+        engine.gradient_rows(&rows, n, &by, ALL_ROWS).unwrap();
         let found: Vec<f32> = engine.gpu().read(&by, values.len() + 2 * n).unwrap();
         let coefficients = values.len() - 11 * n;
         let mut rest = found.as_slice();
@@ -440,23 +448,93 @@ fn a_backward_pass_after_its_forward_pass_renders_once() {
     };
     let gradients = |engine: &mut GpuEngine| {
         let before = engine.counters();
-        engine.backward_to(camera, settings, &derivative).unwrap();
+        engine
+            .backward_to(camera, settings, &derivative, false)
+            .unwrap();
         let waits = engine.counters().waits - before.waits;
         (waits, planes_of(engine))
     };
-    engine.forward_to(camera, settings, &target).unwrap();
+    engine.forward_to(camera, settings, &target, true).unwrap();
     let whole: Vec<[f32; 4]> = engine.gpu().read(&target, pixels(&scene)).unwrap();
     let expected = planes_of_host(&expected);
     assert!(gradients(&mut engine) == (0, expected.clone()), "kept");
-    assert!(gradients(&mut engine) == (1, expected.clone()), "used up");
-    // Every other call in between overwrites it.
-    engine.forward_to(camera, settings, &target).unwrap();
+    // Not kept any more, but known to fit.
+    assert!(gradients(&mut engine) == (0, expected.clone()), "used up");
+    // Every other render in between overwrites it.
+    engine.forward_to(camera, settings, &target, true).unwrap();
     let mut other = *settings;
     other.near *= 2.0;
     engine.render(camera, &other).unwrap();
-    assert!(gradients(&mut engine) == (1, expected.clone()), "rendered");
-    engine.forward_to(camera, settings, &target).unwrap();
+    assert!(gradients(&mut engine) == (0, expected.clone()), "rendered");
+    engine.forward_to(camera, settings, &target, true).unwrap();
     engine.upload(&scene.splats, None).unwrap();
     assert!(gradients(&mut engine) == (1, expected), "uploaded");
     assert_eq!(rendered_to(&mut engine, &scene, settings), whole);
+}
+
+#[test]
+fn gradients_in_rows_add_up_over_cameras() {
+    require_gpu!();
+    let mut engine = engine(|_| {});
+    let scene = scenes::named("random_sh3");
+    let (n, settings) = (scene.splats.len(), scene.settings);
+    engine.upload(&scene.splats, None).unwrap();
+    let mut moved = scene.camera;
+    moved.camera_from_world.translation[0] += 0.1;
+    let cameras = [scene.camera, moved];
+    let derivative = derivative_of(&engine, &scene);
+    let image = engine.gpu().buffer("image", derivative.size()).unwrap();
+    let values = rows_of(&scene);
+    let rows = engine.gpu().upload("rows", &values).unwrap();
+    let by = engine
+        .gpu()
+        .buffer("by", rows.size() + 16 * n as u64)
+        .unwrap();
+    let of = |engine: &mut GpuEngine, camera: usize, adds: bool, of: RowsOf| -> Vec<f32> {
+        engine
+            .backward_to(&cameras[camera], &settings, &derivative, adds)
+            .unwrap();
+        engine.gradient_rows(&rows, n, &by, of).unwrap();
+        engine.gpu().read(&by, values.len() + 4 * n).unwrap()
+    };
+    let [one, other] = [0, 1].map(|camera| of(&mut engine, camera, false, ALL_ROWS));
+    // Both are rendered before: the last is kept, and the other renders again without a wait.
+    engine.load_rows(&rows, n).unwrap();
+    for camera in &cameras {
+        engine.forward_to(camera, &settings, &image, true).unwrap();
+    }
+    let centres_alone = RowsOf {
+        camera: 1,
+        parameters: false,
+    };
+    let last = of(&mut engine, 1, false, centres_alone);
+    let both = of(&mut engine, 0, true, ALL_ROWS);
+    let parameters = values.len();
+    assert_eq!(last[..parameters], other[..parameters], "not written");
+    let sums: Vec<f32> = one.iter().zip(&other).map(|(a, b)| a + b).collect();
+    assert_close(&both[..parameters], &sums[..parameters], "the sum");
+    let centres = |from: &[f32], camera: usize| {
+        from[parameters + 2 * n * camera..parameters + 2 * n * (camera + 1)].to_vec()
+    };
+    assert_close(
+        &centres(&both, 0),
+        &centres(&one, 0),
+        "centres of the first",
+    );
+    assert_close(
+        &centres(&both, 1),
+        &centres(&other, 0),
+        "centres of the last",
+    );
+    assert_ne!(centres(&one, 0), centres(&other, 0));
+    // A buffer with place for one camera.
+    let small = engine
+        .gpu()
+        .buffer("small", rows.size() + 8 * n as u64)
+        .unwrap();
+    let beyond = RowsOf {
+        camera: 1,
+        parameters: true,
+    };
+    assert!(engine.gradient_rows(&rows, n, &small, beyond).is_err());
 }

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import torch
 
-from . import _cuda, _engines
+from . import _cuda
 from ._errors import ArgumentTypeError, InputError
 from ._info import Info, sizes
 from ._passes import Passes, Scene
@@ -129,13 +129,7 @@ def _shared(arrays, options, engine, device):
     link = _cuda.link(engine, device)
     if link is None:
         return None
-    # One transfer for both: each waits for the device.
-    both = [arrays[name].detach().reshape(-1) for name in ("viewmats", "Ks")]
-    numbers = torch.cat(both).cpu().numpy()
-    matrices = numbers[: len(both[0])].reshape(-1, 4, 4), numbers[len(both[0]) :].reshape(-1, 3, 3)
-    cameras = [_engines.camera(viewmat, K, options.width, options.height, options.model, coefficients)
-               for viewmat, K, coefficients in zip(*matrices, options.coefficients)]
-    return _cuda.Call(link, cameras, options, next(_calls))
+    return _cuda.Call(link, arrays["viewmats"].detach(), arrays["Ks"].detach(), options, next(_calls))
 
 
 def one(arrays, options, engine, packed):
@@ -152,7 +146,7 @@ def one(arrays, options, engine, packed):
 def _one(arrays, options, passes, device, packed):
     """Renders by passes of numpy, or by a call in shared memory."""
     needs_gradients = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in arrays.values())
-    c, n = len(passes.cameras), arrays["means"].shape[0]
+    c, n = arrays["viewmats"].shape[0], arrays["means"].shape[0]
 
     made = []
 

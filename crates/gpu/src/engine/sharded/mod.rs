@@ -227,7 +227,7 @@ impl GpuEngine {
     fn prepare_parts(&mut self, steps: &[ViewStep]) -> Result<Vec<Bits>> {
         self.settle()?;
         self.ready()?;
-        self.kept = None;
+        self.kept.clear();
         self.write_views(None)?;
         let mut all = Vec::with_capacity(steps.len());
         for (view, settings) in steps {
