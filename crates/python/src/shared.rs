@@ -153,8 +153,8 @@ pub fn render_shared(
 
 /// Computes gradients from shared memory: the derivative, `[height, width, 4]`, which CUDA has written before it signals
 /// `after`, and the rows of `load_rows`; `sum` is whether they are added to those of the last call, and whether the sums are
-/// written. Writes them into the third, and signals `then`: see [`DeviceBuffers::gradient_rows`]. Waits only for the gradient by the
-/// camera's matrix, if it is wanted.
+/// written. Writes them into the third, and signals `then`: see [`DeviceBuffers::gradient_rows`]. Waits only for the
+/// gradient by the camera's matrix, if it is wanted.
 #[pyfunction]
 #[expect(
     clippy::too_many_arguments,

@@ -4,7 +4,7 @@
 //! 1. [`Gpu::external_semaphore`] creates a timeline semaphore and exports it as a file descriptor. The other interface
 //!    imports it (CUDA: `cuImportExternalSemaphore` with a descriptor of a timeline semaphore).
 //! 2. Its value only grows. One side signals values, the other waits for them: [`ExternalSemaphore::wait`],
-//!    [`ExternalSemaphore::signal_with_next`]. A wait for a value that nobody signals blocks the queue for ever.
+//!    [`ExternalSemaphore::signal_with_next`]. A wait for a value that is never signalled blocks the queue for ever.
 
 use crate::Gpu;
 use ash::{khr, vk};
