@@ -98,7 +98,7 @@ pub use dapple_runtime as runtime;
 pub use glam;
 
 pub use dapple_device::{
-    BoxedEngine, CropRoutine, DeviceBuffers, GradientBuffers, RowsOf, row_floats,
+    BackwardAsks, BoxedEngine, CropRoutine, DeviceBuffers, GradientBuffers, RowsOf, row_floats,
 };
 pub use dapple_engine::{Engine, EngineExt, Gradients, RenderSettings, Rendered};
 pub use dapple_scene::{

@@ -116,8 +116,7 @@ pub trait DeviceBuffers: Engine {
     ) -> Result<Gradients<f32>>;
 
     /// Works like [`Self::backward_from`], but the gradients stay in buffers of the engine
-    /// ([`Self::gradient_buffers`]). With `adds`, those by parameters are added to the gradients of the last call, of the
-    /// same splats. Waits for the render, which must be whole, unless [`Self::forward_to`] has rendered
+    /// ([`Self::gradient_buffers`]). Waits for the render, which must be whole, unless [`Self::forward_to`] has rendered
     /// these splats with this camera and these settings; does not wait for the backward pass. Commands that the caller
     /// submits afterwards to the same queue read the gradients.
     ///
@@ -128,7 +127,7 @@ pub trait DeviceBuffers: Engine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &wgpu::Buffer,
-        adds: bool,
+        asks: BackwardAsks,
     ) -> Result<()>;
 
     /// Returns the buffers of the last [`Self::backward_to`]; every other call of the engine may overwrite them.
@@ -148,10 +147,10 @@ pub trait DeviceBuffers: Engine {
     fn load_rows(&mut self, rows: &wgpu::Buffer, n: usize) -> Result<()>;
 
     /// Writes the gradients of the last [`Self::backward_to`] by the values of `rows`, of [`Self::load_rows`], in rows of
-    /// the same order; behind them, those by the projected centres of the camera `[cameras, n, 2]`. Does not wait.
+    /// the same order; behind them, those by projected centres `[places, n, 2]`. Does not wait.
     ///
     /// # Errors
-    /// No gradient was computed yet; a buffer that is too small or cannot be bound.
+    /// No gradient was computed yet; absolute ones that were not requested; a buffer that is too small or cannot be bound.
     fn gradient_rows(
         &mut self,
         rows: &wgpu::Buffer,
@@ -161,6 +160,15 @@ pub trait DeviceBuffers: Engine {
     ) -> Result<()>;
 }
 
+/// What [`DeviceBuffers::backward_to`] computes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BackwardAsks {
+    /// Whether gradients by parameters are added to those of the last call, of the same splats.
+    pub adds: bool,
+    /// Whether [`Gradients::absolute2d`](dapple_engine::Gradients::absolute2d) is computed too.
+    pub absolute: bool,
+}
+
 /// The camera whose gradients [`DeviceBuffers::gradient_rows`] writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowsOf {
@@ -168,6 +176,8 @@ pub struct RowsOf {
     pub camera: u32,
     /// Whether the gradients by parameters are written too: after the last camera, if gradients were added.
     pub parameters: bool,
+    /// Place of the absolute gradients there; `None` = they are not written.
+    pub absolute: Option<u32>,
 }
 
 /// Returns the numbers of `n` Gaussians in rows: see [`DeviceBuffers::load_rows`].
@@ -186,7 +196,8 @@ pub struct GradientBuffers<'a> {
     pub geometry: &'a wgpu::Buffer,
     /// `[3 (K - 1), stride]`: by the other coefficients, K of the degree that splats are stored for; empty at degree 0.
     pub sh_rest: &'a wgpu::Buffer,
-    /// `[2, stride]`: by the Gaussians' centres in the image, pixels.
+    /// `[2, stride]`: by the Gaussians' centres in the image, pixels; with [`BackwardAsks::absolute`] `[4, stride]`, the
+    /// absolute ones last.
     pub means2d: &'a wgpu::Buffer,
     /// `[ceil(gaussians / 256), 6]`, not in planes: parts of the derivative by the camera's pose, to be added up.
     pub pose: &'a wgpu::Buffer,

@@ -1,6 +1,6 @@
 //! [`DeviceBuffers`] of an engine whose calls pass through a listener.
 
-use crate::{CropRoutine, DeviceBuffers, GradientBuffers, RowsOf};
+use crate::{BackwardAsks, CropRoutine, DeviceBuffers, GradientBuffers, RowsOf};
 use dapple_engine::{Call, CallListener, Gradients, Observed, RenderSettings};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Camera, Result};
@@ -59,10 +59,10 @@ impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &wgpu::Buffer,
-        adds: bool,
+        asks: BackwardAsks,
     ) -> Result<()> {
         self.call(&Call::OnDevice("backward_to"), |e| {
-            e.backward_to(camera, settings, derivative, adds)
+            e.backward_to(camera, settings, derivative, asks)
         })
     }
 

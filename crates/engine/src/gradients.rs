@@ -20,6 +20,9 @@ pub struct Gradients<T> {
     pub sh_rest: Vec<T>,
     /// Gradient by the projected centres, pixels, `[N, 2]`; the input of adaptive density control.
     pub means2d: Vec<[T; 2]>,
+    /// Sums over the pixels of the absolute values of their parts of [`Self::means2d`], by axis, `[N, 2]` (AbsGS, Ye et
+    /// al. 2024, arXiv:2404.10484). Empty, unless [`GradientParts::AllAndAbsolute`] was requested.
+    pub absolute2d: Vec<[T; 2]>,
     /// Gradient by a small motion of the camera: `camera_from_world` is preceded by
     /// `p -> p + omega x p + t`, in camera coordinates; `[omega_x, omega_y, omega_z, t_x, t_y, t_z]`.
     pub pose: [f64; 6],
@@ -37,6 +40,7 @@ impl<T: Copy + Default> Gradients<T> {
             sh0: vec![[zero; 3]; n],
             sh_rest: vec![zero; n * sh_rest_stride],
             means2d: vec![[zero; 2]; n],
+            absolute2d: Vec::new(),
             pose: [0.0; 6],
         }
     }
@@ -67,8 +71,10 @@ impl<T: Copy + Into<f64>> Gradients<T> {
 /// Parts of [`Gradients`] to copy to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GradientParts {
-    /// All gradients.
+    /// All gradients without [`Gradients::absolute2d`].
     All,
+    /// All gradients. The backward pass takes longer.
+    AllAndAbsolute,
     /// [`Gradients::opacities`] and [`Gradients::sh0`], which are the fastest to read back.
     Blend,
 }

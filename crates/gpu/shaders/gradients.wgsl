@@ -1,13 +1,14 @@
 // `gradients`: computes the gradients of `update` and writes them out instead of stepping. One invocation per Gaussian.
 // 1. From the sums of the Gaussian's slots, by slot_sums.wgsl, go backward: shared/gaussian_backward.
 // 2. Write the gradients as planes, like the parameters: gradient_geometry [14, capacity], gradient_sh [(K - 1) * 3,
-//    capacity] (zero beyond the active degree), gradient_means2d [2, capacity]. Always f32.
+//    capacity] (zero beyond the active degree), gradient_means2d [2, capacity]. Always f32. In permutation ABSOLUTE
+//    gradient_means2d has two more planes, the sums of absolute values.
 // 3. Add up the workgroup's gradients of the camera's pose by a fixed tree; workgroup w writes six floats of
 //    gradient_pose, (omega, t), at 6 w. The host adds them up in order.
-// With FLAG_ADD_GRADIENTS, step 2 adds to the gradients of the call before, except those by projected centres, and skips
-// Gaussians that the camera does not show.
-// In permutation BATCH, a step of a batch of several: step 2 adds to the sums of the batch, without gradient_means2d, and
-// adds to the statistics of density control. There is no step 3.
+// With FLAG_ADD_GRADIENTS, step 2 adds to the gradients of the step or call before, except those by projected centres, and
+// skips Gaussians that the camera does not show.
+// In permutation BATCH, a step of a batch of several: step 2 writes no gradient_means2d, and adds to the statistics of
+// density control. There is no step 3.
 // CPU version: `run_gradients` in cpu/src/stages/update.rs. Reference: dapple_reference::gradients.
 #import shared/step
 #import shared/groups
@@ -57,6 +58,9 @@
 #import shared/density
 #import shared/gaussian_backward
 #else
+#if ABSOLUTE
+#import shared/absolute_sums
+#endif
 #import shared/pose_sum
 #endif
 #import shared/sh_read
@@ -82,21 +86,7 @@ fn put_geometry(plane: u32, i: u32, value: vec3f) {
     put_number(plane + 2u, i, value.z);
 }
 
-#if BATCH
-fn is_first() -> bool {
-    return (step.flags & FLAG_BATCH_FIRST) != 0u;
-}
-
-fn put_sh_number(plane: u32, i: u32, value: f32) {
-    let at = plane * state.capacity + i;
-    gradient_sh[at] = select(gradient_sh[at], 0.0, is_first()) + value;
-}
-
-fn put_number(plane: u32, i: u32, value: f32) {
-    let at = plane * state.capacity + i;
-    gradient_geometry[at] = select(gradient_geometry[at], 0.0, is_first()) + value;
-}
-#else
+// Returns true if gradients are added to those of the step or call before.
 fn adds() -> bool {
     return (step.flags & FLAG_ADD_GRADIENTS) != 0u;
 }
@@ -118,33 +108,33 @@ fn put_number(plane: u32, i: u32, value: f32) {
         gradient_geometry[at] = value;
     }
 }
-#endif
 
 #if !BATCH
-fn put_means2d(i: u32, value: vec2f) {
+fn put_means2d(i: u32, place: u32, value: vec2f) {
     gradient_means2d[i] = value.x;
     gradient_means2d[state.capacity + i] = value.y;
+#if ABSOLUTE
+    let sums = select(vec2f(), absolute_sums(max(place, 1u)), place > 0u);
+    gradient_means2d[2u * state.capacity + i] = sums.x;
+    gradient_means2d[3u * state.capacity + i] = sums.y;
+#endif
 }
 #endif
 
 // Runs step 2, without SH rest.
-fn put(i: u32, g: GaussianGradient) {
+fn put(i: u32, place: u32, g: GaussianGradient) {
     put_geometry(PLANE_MEAN, i, g.geometry.mean);
     put_geometry(PLANE_SCALE, i, g.geometry.log_scales);
     put_number(PLANE_QUAT, i, g.geometry.quat.x);
     put_geometry(PLANE_QUAT + 1u, i, g.geometry.quat.yzw);
     put_number(PLANE_OPACITY, i, g.logit);
     put_geometry(PLANE_SH0, i, g.sh0);
-#if BATCH
-    if !is_first() {
-        return;
-    }
-#else
-    put_means2d(i, g.mean2d);
+#if !BATCH
+    put_means2d(i, place, g.mean2d);
+#endif
     if adds() {
         return;
     }
-#endif
     let used = 3u * ((step.sh_degree + 1u) * (step.sh_degree + 1u) - 1u);
     for (var p = used; p < arrayLength(&gradient_sh) / state.capacity; p++) {
         gradient_sh[p * state.capacity + i] = 0.0;
@@ -163,12 +153,12 @@ fn gradients(
         return;
     }
     let place = visible_rank[i];
-    if place == 0u && !is_first() {
+    if place == 0u && adds() {
         return;
     }
     let view = views[step.view];
     let g = gaussian_backward(i, place, load_gaussian(i, state.capacity), view);
-    put(i, g);
+    put(i, place, g);
     if place > 0u {
         note_density(i, place, view, g.mean2d);
     }
@@ -189,12 +179,12 @@ fn gradients(
     if i < state.gaussians {
         let place = visible_rank[i];
         if place == 0u && adds() {
-            put_means2d(i, vec2f());
+            put_means2d(i, 0u, vec2f());
         } else {
             let view = views[step.view];
             let old = load_gaussian(i, state.capacity);
             let g = gaussian_backward(i, place, old, view);
-            put(i, g);
+            put(i, place, g);
             if place > 0u {
                 sum = pose_gradient(old, g, view);
             }

@@ -1,12 +1,13 @@
 // `load_geometry`, `load_sh`: parameters in rows, as gsplat has them, into the engine's planes. `store_geometry`,
-// `store_sh`, `store_means2d`: gradients by them, and by projected centres, from planes into rows. One invocation per Gaussian.
+// `store_sh`, `store_means2d`, `store_absolute2d`: gradients by them, and by projected centres, from planes into rows. One
+// invocation per Gaussian.
 //
 // Rows have standard deviations s and opacities o where planes have logarithms and logits: dL/ds = dL/d(log s) / s, and
 // dL/do = dL/d(logit o) / (o (1 - o)). Values are moved off the ends, where logarithms and logits are infinite; s beyond
 // its end has no gradient. A value that is no number is passed on, and such a Gaussian is not rendered.
 //
 // A buffer of rows of n Gaussians with K coefficients has means [n, 3], quaternions [n, 4], standard deviations [n, 3],
-// opacities [n], coefficients [n, K, 3], and for gradients those by projected centres [cameras, n, 2]. Rows of coefficients
+// opacities [n], coefficients [n, K, 3], and for gradients those by projected centres [places, n, 2]. Rows of coefficients
 // pass through workgroup memory, so that neighbours read and write neighbours on both sides.
 //
 // Bindings: shape; rows; geometry, sh_rest, the engine's planes; gradient_geometry, gradient_sh,
@@ -15,7 +16,7 @@
 #import shared/flat_groups
 #import shared/is_number
 
-// Gaussians, stride of a plane, K, number of the camera.
+// Gaussians, stride of a plane, K, place of the gradients by projected centres.
 @group(0) @binding(0) var<uniform> shape: vec4u;
 @group(0) @binding(1) var<storage, read> rows: array<f32>;
 @group(0) @binding(2) var<storage, read_write> geometry: array<f32>;
@@ -191,19 +192,31 @@ fn store_geometry(
     gradient_rows[opacities_at() + i] = gradient_geometry[10u * stride + i] / (o * (1.0 - o));
 }
 
+fn put_means2d(i: u32, plane: u32) {
+    if i >= shape.x {
+        return;
+    }
+    for (var k = 0u; k < 2u; k += 1u) {
+        gradient_rows[means2d_at() + 2u * i + k] = gradient_means2d[(plane + k) * shape.y + i];
+    }
+}
+
 @compute @workgroup_size(64)
 fn store_means2d(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) count: vec3u,
     @builtin(local_invocation_index) local: u32,
 ) {
-    let i = BLOCK * group_number(id, count) + local;
-    if i >= shape.x {
-        return;
-    }
-    for (var k = 0u; k < 2u; k += 1u) {
-        gradient_rows[means2d_at() + 2u * i + k] = gradient_means2d[k * shape.y + i];
-    }
+    put_means2d(BLOCK * group_number(id, count) + local, 0u);
+}
+
+@compute @workgroup_size(64)
+fn store_absolute2d(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) count: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    put_means2d(BLOCK * group_number(id, count) + local, 2u);
 }
 
 @compute @workgroup_size(LANES)

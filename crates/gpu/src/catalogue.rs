@@ -136,75 +136,79 @@ pub fn bytes(stage: &str, load: &Load, precision: Precision) -> u64 {
     passes.map(|pass| (pass.bytes)(load, precision)).sum()
 }
 
+macro_rules! includes {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../shaders/", $name, ".wgsl")))),*]
+    };
+}
+
+/// Shader includes of this crate.
+const INCLUDES: &[(&str, &str)] = &includes![
+    "shared/absolute_sums",
+    "shared/adam",
+    "shared/angle",
+    "shared/antialias",
+    "shared/appearance",
+    "shared/blocks",
+    "shared/centre",
+    "shared/clamped_colour",
+    "shared/colour",
+    "shared/cylindrical",
+    "shared/density",
+    "shared/equirectangular",
+    "shared/extra_slots",
+    "shared/extras",
+    "shared/finite",
+    "shared/focus",
+    "shared/gaussian_backward",
+    "shared/gaussian_gradient",
+    "shared/geometry",
+    "shared/groups",
+    "shared/halt",
+    "shared/high_product",
+    "shared/is_number",
+    "shared/lens",
+    "shared/lens_form",
+    "shared/lens_jet",
+    "shared/mlp",
+    "shared/mlp_affine",
+    "shared/mlp_place",
+    "shared/model_index",
+    "shared/noise",
+    "shared/normal",
+    "shared/normal_plane",
+    "shared/parameters",
+    "shared/perspective",
+    "shared/photo",
+    "shared/pinhole",
+    "shared/planes",
+    "shared/pose_sum",
+    "shared/projection",
+    "shared/projection_backward",
+    "shared/ray",
+    "shared/regroup",
+    "shared/regroup_blocks",
+    "shared/report",
+    "shared/rests",
+    "shared/ring",
+    "shared/rounding",
+    "shared/scratch",
+    "shared/sh",
+    "shared/sh_backward",
+    "shared/sh_read",
+    "shared/slot_sums",
+    "shared/splat2d",
+    "shared/ssim",
+    "shared/step",
+    "shared/storage",
+    "shared/tile_pixel",
+    "shared/tiles",
+    "shared/tree_sum",
+    "shared/windows",
+];
+
 /// All WGSL: what shaders of this crate share, the runtime's that it is built with, and what passes declare.
 pub fn shaders() -> ShaderSet {
-    macro_rules! pieces {
-        ($($name:literal),* $(,)?) => {
-            ShaderSet::new(&[$(($name, include_str!(concat!("../shaders/", $name, ".wgsl")))),*])
-        };
-    }
-    let shared = pieces![
-        "shared/adam",
-        "shared/angle",
-        "shared/antialias",
-        "shared/appearance",
-        "shared/blocks",
-        "shared/centre",
-        "shared/clamped_colour",
-        "shared/colour",
-        "shared/cylindrical",
-        "shared/density",
-        "shared/equirectangular",
-        "shared/extra_slots",
-        "shared/extras",
-        "shared/finite",
-        "shared/focus",
-        "shared/gaussian_backward",
-        "shared/gaussian_gradient",
-        "shared/geometry",
-        "shared/groups",
-        "shared/halt",
-        "shared/lens",
-        "shared/lens_form",
-        "shared/lens_jet",
-        "shared/high_product",
-        "shared/is_number",
-        "shared/mlp",
-        "shared/mlp_affine",
-        "shared/mlp_place",
-        "shared/model_index",
-        "shared/noise",
-        "shared/normal",
-        "shared/normal_plane",
-        "shared/parameters",
-        "shared/perspective",
-        "shared/photo",
-        "shared/pinhole",
-        "shared/planes",
-        "shared/pose_sum",
-        "shared/rests",
-        "shared/projection",
-        "shared/ray",
-        "shared/projection_backward",
-        "shared/regroup",
-        "shared/regroup_blocks",
-        "shared/report",
-        "shared/ring",
-        "shared/rounding",
-        "shared/scratch",
-        "shared/sh",
-        "shared/sh_backward",
-        "shared/sh_read",
-        "shared/slot_sums",
-        "shared/splat2d",
-        "shared/ssim",
-        "shared/step",
-        "shared/storage",
-        "shared/tile_pixel",
-        "shared/tiles",
-        "shared/tree_sum",
-        "shared/windows",
-    ];
     let passes: Vec<_> = all()
         .flat_map(|pass| pass.shaders.iter().copied())
         .collect();
@@ -212,7 +216,7 @@ pub fn shaders() -> ShaderSet {
         ("shared/entries", entries_wgsl()),
         ("shared/losses", losses_wgsl()),
     ];
-    shared
+    ShaderSet::new(INCLUDES)
         .with(&primitives::PIECES)
         .with(&numbered)
         .with(&structs())

@@ -14,10 +14,8 @@ use std::mem::offset_of;
 pub const FLAG_DENSITY: u32 = 1;
 /// [`Step::flags`]: the photo has masked pixels.
 pub const FLAG_MASK: u32 = 2;
-/// [`Step::flags`]: the first step of a batch, whose sums start at zero.
-pub const FLAG_BATCH_FIRST: u32 = 4;
-/// [`Step::flags`]: `gradients` adds to the gradients of the call before.
-pub const FLAG_ADD_GRADIENTS: u32 = 8;
+/// [`Step::flags`]: `gradients` adds to the gradients of the step or call before.
+pub const FLAG_ADD_GRADIENTS: u32 = 4;
 
 shared_struct! {
     /// Counts that live on the GPU.

@@ -24,7 +24,7 @@ pub fn step_immediates(
         number: settings.step,
         flags: flag(settings.accumulate_density, layout::FLAG_DENSITY)
             | flag(masked, layout::FLAG_MASK)
-            | flag(settings.batch.is_first(), layout::FLAG_BATCH_FIRST),
+            | flag(!settings.batch.is_first(), layout::FLAG_ADD_GRADIENTS),
         rates: [
             rates.means,
             rates.scales,

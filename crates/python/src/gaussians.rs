@@ -145,6 +145,8 @@ pub struct ByParameters {
     pub colors: Vec<f32>,
     /// By projected centres, pixels, `[N, 2]`.
     pub means2d: Vec<f32>,
+    /// Sums of absolute values of pixels, `[N, 2]`, or empty.
+    pub absolute2d: Vec<f32>,
 }
 
 /// Converts gradients by stored parameters to gradients by gsplat's.
@@ -204,5 +206,6 @@ pub fn by_parameters(gradients: Gradients<f32>, of: &Uploaded) -> ByParameters {
         opacities,
         colors,
         means2d: gradients.means2d.into_flattened(),
+        absolute2d: gradients.absolute2d.into_flattened(),
     }
 }

@@ -139,8 +139,8 @@ impl Rasterizer {
     }
 
     /// Returns the gradients of a scalar by the arrays of an upload, from its derivatives by colours, alpha and the sum of
-    /// weighted depths.
-    #[pyo3(signature = (token, camera, near, dilation, by_rgb, by_alpha, by_depth = None))]
+    /// weighted depths; with `absolute` also `Gradients::absolute2d`.
+    #[pyo3(signature = (token, camera, near, dilation, by_rgb, by_alpha, by_depth = None, absolute = false))]
     #[expect(clippy::too_many_arguments, reason = "derivatives by all outputs")]
     fn gradients<'py>(
         &self,
@@ -152,6 +152,7 @@ impl Rasterizer {
         by_rgb: Array<'_>,
         by_alpha: Array<'_>,
         by_depth: Option<Array<'_>>,
+        absolute: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let camera = camera.camera;
         let derivative = ImageDerivative {
@@ -165,8 +166,11 @@ impl Rasterizer {
         let (by, pose, n, width) = self.work(py, |state| {
             let settings = state.settings(token, near, dilation, derivative.depth.is_some())?;
             let engine = &mut state.engine;
-            let found =
-                engine.differentiate(&camera, &settings, &derivative, GradientParts::All)?;
+            let parts = match absolute {
+                true => GradientParts::AllAndAbsolute,
+                false => GradientParts::All,
+            };
+            let found = engine.differentiate(&camera, &settings, &derivative, parts)?;
             let of = state.uploaded.as_ref().ok_or_else(stale)?;
             let pose = found.pose;
             let n = found.opacities.len();
@@ -181,6 +185,9 @@ impl Rasterizer {
         all.set_item("opacities", array(py, by.opacities, &[n])?)?;
         all.set_item("colors", array(py, by.colors, &[n, width])?)?;
         all.set_item("means2d", array(py, by.means2d, &[n, 2])?)?;
+        if absolute {
+            all.set_item("absolute2d", array(py, by.absolute2d, &[n, 2])?)?;
+        }
         let by_pose = by_viewmat(&camera, pose).as_flattened().to_vec();
         all.set_item("viewmat", array(py, by_pose, &[4, 4])?)?;
         Ok(all)

@@ -9,7 +9,9 @@ use crate::camera::{PyCamera, by_viewmat};
 use crate::rasterizer::{Rasterizer, State};
 use dapple::runtime::wgpu;
 use dapple::scene::sh_coefficient_count;
-use dapple::{BoxedEngine, DeviceBuffers, Error, RenderSettings, Result, RowsOf, Splats};
+use dapple::{
+    BackwardAsks, BoxedEngine, DeviceBuffers, Error, RenderSettings, Result, RowsOf, Splats,
+};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 
@@ -153,7 +155,8 @@ pub fn render_shared(
 
 /// Computes gradients from shared memory: the derivative, `[height, width, 4]`, which CUDA has written before it signals
 /// `after`, and the rows of `load_rows`; `sum` is whether they are added to those of the last call, and whether the sums are
-/// written. Writes them into the third, and signals `then`: see [`DeviceBuffers::gradient_rows`]. Waits only for the
+/// written. `places` are those of gradients by projected centres, and of their absolute sums, if they are wanted.
+/// Writes them into the third, and signals `then`: see [`DeviceBuffers::gradient_rows`]. Waits only for the
 /// gradient by the camera's matrix, if it is wanted.
 #[pyfunction]
 #[expect(
@@ -168,7 +171,7 @@ pub fn gradients_shared<'py>(
     sh_degree: u8,
     near: f32,
     dilation: (bool, f32),
-    number: u32,
+    places: (u32, Option<u32>),
     sum: (bool, bool),
     wants_viewmat: bool,
     order: (u64, u64),
@@ -185,14 +188,20 @@ pub fn gradients_shared<'py>(
         let (after, then) = order;
         state.follow(after);
         let (adds, parameters) = sum;
+        let (number, absolute) = places;
+        let asks = BackwardAsks {
+            adds,
+            absolute: absolute.is_some(),
+        };
         state
             .on_device()?
-            .backward_to(&camera, &settings, &derivative, adds)?;
+            .backward_to(&camera, &settings, &derivative, asks)?;
         state.signal_with_next(then);
         let engine = state.on_device()?;
         let of = RowsOf {
             camera: number,
             parameters,
+            absolute,
         };
         engine.gradient_rows(&rows, gaussians, &target, of)?;
         let pose = match wants_viewmat {

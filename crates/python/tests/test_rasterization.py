@@ -231,6 +231,24 @@ class Gradients(unittest.TestCase):
         found = vjp(np.ones_like(image))
         np.testing.assert_allclose(found["backgrounds"], np.repeat((1 - alphas).sum((1, 2)), 3, 1), rtol=1e-5)
 
+    def test_absolute_gradients_are_sums_over_pixels(self):
+        arrays, weights = scene(n=40), np.random.default_rng(5).normal(size=(2, 6, 8, 3)).astype(np.float32)
+        arrays["Ks"] = arrays["Ks"] / 6
+        arrays["Ks"][:, 2, 2] = 1
+        _, _, vjp = dapple.rasterization_vjp(**arrays, width=8, height=6, absgrad=True)
+        whole = vjp(weights)
+        expected = np.zeros_like(whole["absgrad"])
+        for pixel in np.ndindex(6, 8):
+            one = np.zeros_like(weights)
+            one[(slice(None),) + pixel] = weights[(slice(None),) + pixel]
+            expected += abs(vjp(one)["means2d"])
+        np.testing.assert_allclose(whole["absgrad"], expected, rtol=1e-3, atol=1e-5 * expected.max())
+        self.assertGreater(expected.sum(), 1.5 * abs(whole["means2d"]).sum())
+        _, _, vjp = dapple.rasterization_vjp(**arrays, width=8, height=6)
+        plain = vjp(weights)
+        self.assertNotIn("absgrad", plain)
+        np.testing.assert_array_equal(plain["means"], whole["means"])
+
     def test_gradients_twice_are_the_same_bytes(self):
         arrays = scene(degree=2)
         image, _, vjp = dapple.rasterization_vjp(**arrays, width=WIDTH, height=HEIGHT, sh_degree=2)
@@ -270,7 +288,7 @@ class Mistakes(unittest.TestCase):
         self.refused(dapple.UnsupportedError, "sh_degree", sh_degree=4)
 
     def test_what_is_not_supported_says_so_by_name(self):
-        for name, value in (("absgrad", True), ("sparse_grad", True), ("distributed", True), ("covars", 1),
+        for name, value in (("sparse_grad", True), ("distributed", True), ("covars", 1),
                             ("camera_model", "ortho"), ("tile_size", 8), ("with_eval3d", True)):
             self.refused(dapple.UnsupportedError, name, **{name: value})
 

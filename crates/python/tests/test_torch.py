@@ -53,6 +53,20 @@ class Rasterization(unittest.TestCase):
         np.testing.assert_array_equal(info["means2d"].grad.numpy(), whole[where].numpy())
         self.assertGreater(float(whole.abs().sum()), 0.0)
 
+    def test_absolute_gradients_are_those_of_numpy(self):
+        weights = np.random.default_rng(4).normal(size=(2, HEIGHT, WIDTH, 3)).astype(np.float32)
+        expected = dapple.rasterization_vjp(**scene(), width=WIDTH, height=HEIGHT, absgrad=True)[2](weights)["absgrad"]
+        for packed in (False, True):
+            image, _, info = render(tensors(), packed=packed, absgrad=True)
+            (image * torch.from_numpy(weights)).sum().backward()
+            found = info["means2d"].absgrad
+            self.assertEqual(found.shape, info["means2d"].shape)
+            where = (info["camera_ids"], info["gaussian_ids"]) if packed else ...
+            np.testing.assert_array_equal(found.numpy(), expected[where])
+        image, _, info = render(tensors())
+        image.sum().backward()
+        self.assertFalse(hasattr(info["means2d"], "absgrad"))
+
     def test_without_gradients(self):
         image, _, info = render(tensors(requires_grad=False))
         self.assertFalse(image.requires_grad)
@@ -144,11 +158,14 @@ class SharedMemory(unittest.TestCase):
         info["means2d"].retain_grad()
         ((image * weights.to(device)).sum() + alphas.square().sum()).backward()
         found = {name: tensor.grad.cpu() for name, tensor in arrays.items() if tensor.grad is not None}
-        return image.detach().cpu(), {**found, "means2d": info["means2d"].grad.cpu()}, info["means2d"].detach().cpu()
+        found["means2d"] = info["means2d"].grad.cpu()
+        if call.get("absgrad"):
+            found["absgrad"] = info["means2d"].absgrad.cpu()
+        return image.detach().cpu(), found, info["means2d"].detach().cpu()
 
     def test_images_and_gradients_are_those_of_staged_calls(self):
         backgrounds = torch.tensor([[0.2, 0.7, 0.1], [0.9, 0.0, 0.4]])
-        for options, call, behind in (({}, {}, None), ({}, {}, backgrounds), ({"degree": 3}, {"sh_degree": 3}, None),
+        for options, call, behind in (({}, {}, None), ({}, {"absgrad": True}, backgrounds), ({"degree": 3}, {"sh_degree": 3}, None),
                                       ({"degree": 3}, {"sh_degree": 1}, backgrounds), ({"degree": 2}, {"sh_degree": 0}, None)):
             weights = torch.from_numpy(np.random.default_rng(2).normal(size=(2, HEIGHT, WIDTH, 3)).astype(np.float32))
             expected, by, centres = self.gradients("cpu", weights, options, call, behind)
@@ -255,7 +272,7 @@ def parameters(n=40, degree=1):
     return params, optimizers, {name: arrays[name] for name in ("viewmats", "Ks")}
 
 
-def train(strategy, steps, packed=False, **state_options):
+def train(strategy, steps, packed=False, absgrad=False, **state_options):
     params, optimizers, cameras = parameters()
     target = render(tensors(requires_grad=False, n=40, degree=1), sh_degree=1)[0]
     strategy.check_sanity(params, optimizers)
@@ -263,7 +280,8 @@ def train(strategy, steps, packed=False, **state_options):
     for step in range(steps):
         image, _, info = dapple.rasterization(
             params["means"], params["quats"], params["scales"].exp(), params["opacities"].sigmoid(),
-            torch.cat([params["sh0"], params["shN"]], 1), **cameras, width=WIDTH, height=HEIGHT, sh_degree=1, packed=packed)
+            torch.cat([params["sh0"], params["shN"]], 1), **cameras, width=WIDTH, height=HEIGHT, sh_degree=1, packed=packed,
+            absgrad=absgrad)
         strategy.step_pre_backward(params, optimizers, state, step, info)
         (image - target).square().mean().backward()
         for optimizer in optimizers.values():
@@ -286,6 +304,13 @@ class Strategies(unittest.TestCase):
             self.assertGreater(counts[6], 40)
         strategy = dapple.DefaultStrategy(refine_start_iter=2, refine_every=5, grow_grad2d=1e9, prune_opa=0.5)
         self.assertLess(train(strategy, 8)[1][-1], 40)
+
+    def test_default_strategy_takes_absolute_gradients(self):
+        for packed in (False, True):
+            # Above the norms of plain gradients, and below two of the absolute ones.
+            options = dict(refine_start_iter=2, refine_every=5, prune_opa=0.0)
+            plain, absolute = (dapple.DefaultStrategy(**options, grow_grad2d=4.8e-5, absgrad=on) for on in (False, True))
+            self.assertGreater(train(absolute, 7, packed, absgrad=True)[1][-1], train(plain, 7, packed)[1][-1])
 
     def test_default_strategy_resets_opacities(self):
         strategy = dapple.DefaultStrategy(reset_every=4, refine_start_iter=100)
@@ -312,8 +337,10 @@ class Strategies(unittest.TestCase):
         del optimizers["sh0"]
         with self.assertRaises(dapple.InputError):
             dapple.DefaultStrategy().check_sanity(params, optimizers)
-        with self.assertRaises(dapple.UnsupportedError):
-            dapple.DefaultStrategy(absgrad=True)
+        strategy = dapple.DefaultStrategy(absgrad=True)
+        with self.assertRaises(dapple.InputError) as caught:
+            train(strategy, 2)
+        self.assertIn("absgrad=True", str(caught.exception))
 
 
 if __name__ == "__main__":

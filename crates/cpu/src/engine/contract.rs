@@ -134,10 +134,11 @@ impl Engine for CpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &ImageDerivative<'_, f32>,
-        _parts: GradientParts,
+        parts: GradientParts,
     ) -> Result<Gradients<f32>> {
         let camera = CameraF32::new(camera)?.with(settings);
         let mode = Mode {
+            absolute: parts == GradientParts::AllAndAbsolute,
             depths: derivative.depth.is_some(),
             ..Mode::default()
         };

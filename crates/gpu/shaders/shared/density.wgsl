@@ -1,5 +1,8 @@
 // Statistics of density control. The importing shader declares `stats: array<f32>`, sums of norms, then counts, and in
-// permutation ABSOLUTE `extra_gradients: array<f32>`, whose sums are derivatives of the base-2 exponent.
+// permutation ABSOLUTE `extra_gradients: array<f32>`.
+#if ABSOLUTE
+#import shared/absolute_sums
+#endif
 
 // Adds a visible Gaussian's gradient by its centre in normalised pixels, where half the image is 1.
 fn note_density(i: u32, place: u32, view: View, mean2d: vec2f) {
@@ -7,9 +10,7 @@ fn note_density(i: u32, place: u32, view: View, mean2d: vec2f) {
         return;
     }
 #if ABSOLUTE
-    let at = place - 1u;
-    let sums = vec2f(extra_gradients[at], extra_gradients[state.visible_capacity + at]);
-    let gradient = 0.6931471805599453 * sums;
+    let gradient = absolute_sums(place);
 #else
     let gradient = mean2d;
 #endif

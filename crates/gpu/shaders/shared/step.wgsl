@@ -9,10 +9,8 @@
 const FLAG_DENSITY: u32 = 1u;
 // The photo has masked pixels (bits after its pixels).
 const FLAG_MASK: u32 = 2u;
-// The first step of a batch, whose sums start at zero.
-const FLAG_BATCH_FIRST: u32 = 4u;
-// `gradients` adds to the gradients of the call before.
-const FLAG_ADD_GRADIENTS: u32 = 8u;
+// `gradients` adds to the gradients of the step or call before.
+const FLAG_ADD_GRADIENTS: u32 = 4u;
 
 var<immediate> step: Step;
 

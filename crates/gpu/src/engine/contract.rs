@@ -87,9 +87,11 @@ impl Engine for GpuEngine {
         derivative: &ImageDerivative<'_, f32>,
         parts: GradientParts,
     ) -> Result<Gradients<f32>> {
-        let gaussians = self.submit_derivative(camera, settings, derivative)?;
+        let absolute = parts == GradientParts::AllAndAbsolute;
+        let gaussians = self.submit_derivative(camera, settings, derivative, absolute)?;
         match parts {
             GradientParts::All => self.read_gradients(gaussians),
+            GradientParts::AllAndAbsolute => self.read_all_gradients(gaussians),
             GradientParts::Blend => self.read_blend_gradients(gaussians),
         }
     }

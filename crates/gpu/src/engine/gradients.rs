@@ -8,6 +8,18 @@ use dapple_engine::Gradients;
 use dapple_scene::Result;
 
 impl GpuEngine {
+    /// Works like [`Self::read_gradients`], with [`Gradients::absolute2d`].
+    pub(super) fn read_all_gradients(&self, n: usize) -> Result<Gradients<f32>> {
+        let capacity = self.capacity.gaussians as usize;
+        let offset = (2 * capacity * size_of::<f32>()) as u64;
+        let buffer = self.buffers.get(MEANS2D)?;
+        let planes: Vec<f32> = self.context.gpu.read_at(buffer, offset, 2 * capacity)?;
+        Ok(Gradients {
+            absolute2d: (0..n).map(|i| [planes[i], planes[capacity + i]]).collect(),
+            ..self.read_gradients(n)?
+        })
+    }
+
     /// Waits, and reads the gradients of the first `n` Gaussians, which must be all of them.
     pub(super) fn read_gradients(&self, n: usize) -> Result<Gradients<f32>> {
         let capacity = self.capacity.gaussians as usize;
@@ -37,6 +49,7 @@ impl GpuEngine {
                 .map(|i| [means2d[i], means2d[capacity + i]])
                 .collect(),
             pose: total,
+            absolute2d: Vec::new(),
         })
     }
 

@@ -5,7 +5,7 @@ use super::GpuEngine;
 use crate::layout::{self, FLAG_ADD_GRADIENTS};
 use crate::passes::Bits;
 use crate::stages::gradients;
-use dapple_device::{CropRoutine, DeviceBuffers, GradientBuffers, RowsOf};
+use dapple_device::{BackwardAsks, CropRoutine, DeviceBuffers, GradientBuffers, RowsOf};
 use dapple_engine::{Gradients, PosedCamera, RenderSettings};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Camera, Error, Result};
@@ -136,11 +136,15 @@ impl DeviceBuffers for GpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &wgpu::Buffer,
-        adds: bool,
+        asks: BackwardAsks,
     ) -> Result<()> {
         let posed = PosedCamera::new(camera)?;
         check(derivative, wgpu::BufferUsages::COPY_SRC, &posed)?;
         let key = (*camera, *settings);
+        let bits = Bits::GRADIENTS | Bits::when(asks.absolute, Bits::ABSOLUTE);
+        if asks.absolute {
+            self.fit(bits | Bits::of_render(settings, posed.model))?;
+        }
         let mut encoder = self.context.gpu.encoder();
         // The pass overwrites what the render has kept.
         if self.kept.last.take() != Some(key) {
@@ -152,8 +156,8 @@ impl DeviceBuffers for GpuEngine {
             }
         }
         self.copy_derivative(&mut encoder, &posed, derivative)?;
-        let flags = if adds { FLAG_ADD_GRADIENTS } else { 0 };
-        self.encode_backward(&mut encoder, &posed, settings, (Bits::GRADIENTS, flags))?;
+        let flags = if asks.adds { FLAG_ADD_GRADIENTS } else { 0 };
+        self.encode_backward(&mut encoder, &posed, settings, (bits, flags))?;
         self.context.gpu.submit(encoder);
         self.context.gpu.check()
     }

@@ -97,10 +97,13 @@ impl GpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &ImageDerivative<'_, f32>,
+        absolute: bool,
     ) -> Result<usize> {
         let camera = PosedCamera::new(camera)?;
         check_image_gradient(&camera, derivative)?;
-        let bits = Bits::GRADIENTS | Bits::when(derivative.depth.is_some(), Bits::DEPTH);
+        let bits = Bits::GRADIENTS
+            | Bits::when(derivative.depth.is_some(), Bits::DEPTH)
+            | Bits::when(absolute, Bits::ABSOLUTE);
         let state = self.forward(&camera, settings, bits)?;
         if let Some(by_depth) = derivative.depth {
             self.write_depth_gradient(&camera, by_depth)?;

@@ -21,6 +21,7 @@ const STORE: [Code; 2] = [
     Code::new("rows", "store_sh"),
 ];
 const STORE_MEANS2D: Code = Code::new("rows", "store_means2d");
+const STORE_ABSOLUTE2D: Code = Code::new("rows", "store_absolute2d");
 
 /// Gaussians of a workgroup. WGSL: `BLOCK`.
 const BLOCK: u32 = 64;
@@ -55,12 +56,17 @@ impl GpuEngine {
     ) -> Result<()> {
         let floats = row_floats(n, self.sh_degree);
         check_rows(rows, floats)?;
-        check_rows(target, floats + 2 * n * (of.camera as usize + 1))?;
+        let last = of.absolute.map_or(of.camera, |place| place.max(of.camera));
+        check_rows(target, floats + 2 * n * (last as usize + 1))?;
+        let means2d = self.buffers.get(MEANS2D)?;
+        if of.absolute.is_some() && !self.asked.has(Bits::ABSOLUTE) {
+            return Err(Error::internal("absolute gradients were not requested"));
+        }
         let bound = [
             ("rows", rows),
             ("gradient_geometry", self.buffers.get(GEOMETRY)?),
             ("gradient_sh", self.buffers.get(SH)?),
-            ("gradient_means2d", self.buffers.get(MEANS2D)?),
+            ("gradient_means2d", means2d),
             ("gradient_rows", target),
         ];
         let [geometry, sh] = STORE;
@@ -69,10 +75,14 @@ impl GpuEngine {
         } else {
             &[STORE_MEANS2D]
         };
-        self.run_rows(kernels, (n, of.camera), &bound)
+        self.run_rows(kernels, (n, of.camera), &bound)?;
+        match of.absolute {
+            Some(place) => self.run_rows(&[STORE_ABSOLUTE2D], (n, place), &bound),
+            None => Ok(()),
+        }
     }
 
-    /// Submits kernels over `n` Gaussians for a camera; those of the other coefficients only if there are any.
+    /// Submits kernels over `n` Gaussians for a camera or a place; those of the other coefficients only if there are any.
     fn run_rows(
         &self,
         kernels: &[Code],

@@ -11,7 +11,7 @@ use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 pub const GEOMETRY: &str = "gradient_geometry";
 /// `[(K - 1) * 3, capacity]`.
 pub const SH: &str = "gradient_sh";
-/// `[2, capacity]`.
+/// `[2, capacity]`; with [`Bits::ABSOLUTE`] `[4, capacity]`.
 pub const MEANS2D: &str = "gradient_means2d";
 /// Six floats for every 256 Gaussians.
 pub const POSE: &str = "gradient_pose";
@@ -26,7 +26,10 @@ pub static PASS: Pass = Pass {
         Tensor::new(Axis::Gaussian, GEOMETRY, plane::GEOMETRY as u32).when(Bits::GRADIENTS),
         Tensor::with_words(Axis::Gaussian, SH, |sizes| sh_planes(sizes.sh_degree))
             .when(Bits::GRADIENTS),
-        Tensor::new(Axis::Gaussian, MEANS2D, 2).when(Bits::GRADIENTS),
+        Tensor::with_words(Axis::Gaussian, MEANS2D, |sizes| {
+            2 + 2 * u32::from(sizes.asked.has(Bits::ABSOLUTE))
+        })
+        .when(Bits::GRADIENTS),
         Tensor::new(Axis::GaussianGroup, POSE, 6).when(Bits::GRADIENTS),
     ],
     ..Pass::new("gradients", |r| r.run(&KERNEL, GAUSSIANS))

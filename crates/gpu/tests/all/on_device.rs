@@ -4,8 +4,11 @@
 
 use crate::support;
 
-use dapple_device::{BoxedEngine, DeviceBuffers, RowsOf, row_floats};
-use dapple_engine::{Call, CallListener, Engine, EngineExt, Gradients, RenderSettings, TrainView};
+use dapple_device::{BackwardAsks, BoxedEngine, DeviceBuffers, RowsOf, row_floats};
+use dapple_engine::{
+    Call, CallListener, Engine, EngineExt, GradientParts, Gradients, ImageDerivative,
+    RenderSettings, TrainView,
+};
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes::{self, TestScene};
 use dapple_runtime::{Pooled, wgpu};
@@ -17,6 +20,7 @@ use support::{options, settings};
 const ALL_ROWS: RowsOf = RowsOf {
     camera: 0,
     parameters: true,
+    absolute: None,
 };
 
 fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
@@ -208,7 +212,12 @@ fn assert_planes(
     let gpu = engine.gpu().clone();
     let before = gpu.counters();
     engine
-        .backward_to(&scene.camera, &scene.settings, derivative, false)
+        .backward_to(
+            &scene.camera,
+            &scene.settings,
+            derivative,
+            BackwardAsks::default(),
+        )
         .unwrap();
     let there = engine.gradient_buffers().unwrap();
     let cost = gpu.counters() - before;
@@ -307,7 +316,7 @@ fn methods_on_the_device_pass_the_listener() {
     assert!(engine.rendered_whole().unwrap());
     let gradients = engine.backward_from(camera, settings, &target).unwrap();
     engine
-        .backward_to(camera, settings, &target, false)
+        .backward_to(camera, settings, &target, BackwardAsks::default())
         .unwrap();
     let n = scene.splats.len();
     assert_eq!(gradients.opacities.len(), n);
@@ -351,12 +360,31 @@ fn rows_of(scene: &TestScene) -> Vec<f32> {
     rows
 }
 
-fn derivative_of(engine: &GpuEngine, scene: &TestScene) -> Arc<Pooled> {
+/// Derivatives by colours and transmittance.
+fn wave(scene: &TestScene) -> Vec<[f32; 4]> {
     let wave = |i: usize| (0.37 * i as f32).sin();
-    let four: Vec<[f32; 4]> = (0..pixels(scene))
+    (0..pixels(scene))
         .map(|i| std::array::from_fn(|k| wave(4 * i + k)))
-        .collect();
-    engine.gpu().upload("derivative", &four).unwrap()
+        .collect()
+}
+
+fn derivative_of(engine: &GpuEngine, scene: &TestScene) -> Arc<Pooled> {
+    engine.gpu().upload("derivative", &wave(scene)).unwrap()
+}
+
+/// Returns the absolute gradients that the engine computes from derivatives of the host.
+fn absolute_of_host(engine: &mut GpuEngine, scene: &TestScene) -> Vec<[f32; 2]> {
+    let wave = wave(scene);
+    let rgb: Vec<f32> = wave.iter().flat_map(|&[r, g, b, _]| [r, g, b]).collect();
+    let alpha: Vec<f32> = wave.iter().map(|&[.., t]| -t).collect();
+    let derivative = ImageDerivative {
+        rgb: &rgb,
+        alpha: Some(&alpha),
+        depth: None,
+    };
+    let parts = GradientParts::AllAndAbsolute;
+    let found = engine.differentiate(&scene.camera, &scene.settings, &derivative, parts);
+    found.unwrap().absolute2d
 }
 
 /// Asserts that numbers are the same except for rounding.
@@ -397,13 +425,22 @@ fn parameters_in_rows_render_and_differentiate_like_uploaded_splats() {
         assert_close(&loaded.opacities, &scene.splats.opacities, "opacities");
         let by = engine
             .gpu()
-            .buffer("by", rows.size() + 8 * n as u64)
+            .buffer("by", rows.size() + 16 * n as u64)
             .unwrap();
+        let absolute = RowsOf {
+            absolute: Some(1),
+            ..ALL_ROWS
+        };
+        assert!(engine.gradient_rows(&rows, n, &by, absolute).is_err());
+        let asks = BackwardAsks {
+            absolute: true,
+            ..BackwardAsks::default()
+        };
         engine
-            .backward_to(&scene.camera, &scene.settings, &derivative, false)
+            .backward_to(&scene.camera, &scene.settings, &derivative, asks)
             .unwrap();
-        engine.gradient_rows(&rows, n, &by, ALL_ROWS).unwrap();
-        let found: Vec<f32> = engine.gpu().read(&by, values.len() + 2 * n).unwrap();
+        engine.gradient_rows(&rows, n, &by, absolute).unwrap();
+        let found: Vec<f32> = engine.gpu().read(&by, values.len() + 4 * n).unwrap();
         let coefficients = values.len() - 11 * n;
         let mut rest = found.as_slice();
         let mut take = |count: usize| rest.split_off(..count).unwrap();
@@ -423,6 +460,8 @@ fn parameters_in_rows_render_and_differentiate_like_uploaded_splats() {
         }
         assert_close(take(coefficients), &colours, "coefficients");
         assert_close(take(2 * n), expected.means2d.as_flattened(), "means2d");
+        let sums = absolute_of_host(&mut engine, &scene);
+        assert_close(take(2 * n), sums.as_flattened(), "absolute2d");
     }
 }
 
@@ -449,7 +488,7 @@ fn a_backward_pass_after_its_forward_pass_renders_once() {
     let gradients = |engine: &mut GpuEngine| {
         let before = engine.counters();
         engine
-            .backward_to(camera, settings, &derivative, false)
+            .backward_to(camera, settings, &derivative, BackwardAsks::default())
             .unwrap();
         let waits = engine.counters().waits - before.waits;
         (waits, planes_of(engine))
@@ -492,7 +531,15 @@ fn gradients_in_rows_add_up_over_cameras() {
         .unwrap();
     let of = |engine: &mut GpuEngine, camera: usize, adds: bool, of: RowsOf| -> Vec<f32> {
         engine
-            .backward_to(&cameras[camera], &settings, &derivative, adds)
+            .backward_to(
+                &cameras[camera],
+                &settings,
+                &derivative,
+                BackwardAsks {
+                    adds,
+                    absolute: false,
+                },
+            )
             .unwrap();
         engine.gradient_rows(&rows, n, &by, of).unwrap();
         engine.gpu().read(&by, values.len() + 4 * n).unwrap()
@@ -506,6 +553,7 @@ fn gradients_in_rows_add_up_over_cameras() {
     let centres_alone = RowsOf {
         camera: 1,
         parameters: false,
+        absolute: None,
     };
     let last = of(&mut engine, 1, false, centres_alone);
     let both = of(&mut engine, 0, true, ALL_ROWS);
@@ -535,6 +583,7 @@ fn gradients_in_rows_add_up_over_cameras() {
     let beyond = RowsOf {
         camera: 1,
         parameters: true,
+        absolute: None,
     };
     assert!(engine.gradient_rows(&rows, n, &small, beyond).is_err());
 }

@@ -28,6 +28,7 @@ class Options:
     render_mode: str
     antialiased: bool
     model: str
+    absgrad: bool = False
     coefficients: List[List[float]] = field(default_factory=list)
 
     @property
@@ -58,7 +59,7 @@ class Options:
 
 
 def options(width, height, *, near_plane, far_plane, radius_clip, eps2d, sh_degree, render_mode, rasterize_mode,
-            camera_model, tile_size):
+            camera_model, tile_size, absgrad):
     """Checks what is no array."""
     for name, value in (("width", width), ("height", height)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -82,7 +83,7 @@ def options(width, height, *, near_plane, far_plane, radius_clip, eps2d, sh_degr
     if not near_plane > 0.0:
         raise InputError(f"near_plane is {near_plane}, not positive", "near_plane")
     return Options(int(width), int(height), float(near_plane), float(far_plane), float(radius_clip), float(eps2d),
-                   sh_degree, render_mode, antialiased, camera_model)
+                   sh_degree, render_mode, antialiased, camera_model, bool(absgrad))
 
 
 def refuse(**unsupported):

@@ -73,19 +73,19 @@ def _check(code, what):
 class Rows:
     """Views of parameters, or of gradients by them, in one tensor: rows of `n` Gaussians with `k` coefficients."""
 
-    def __init__(self, tensor, n, k, cameras=0):
-        bounds = [0, 3, 7, 10, 11, 11 + 3 * k, 11 + 3 * k + 2 * cameras]
+    def __init__(self, tensor, n, k, places=0):
+        bounds = [0, 3, 7, 10, 11, 11 + 3 * k, 11 + 3 * k + 2 * places]
         means, quats, scales, opacities, colors, means2d = (
             tensor[n * first : n * end] for first, end in zip(bounds, bounds[1:]))
         self.means, self.quats, self.scales = means.view(n, 3), quats.view(n, 4), scales.view(n, 3)
         self.opacities, self.colors = opacities, colors.view(n, k, 3)
-        # By projected centres of each camera; parameters have none.
-        self.means2d = means2d.view(cameras, n, 2)
+        # By projected centres; parameters have none.
+        self.means2d = means2d.view(places, n, 2)
 
     @staticmethod
-    def floats(n, k, cameras=0):
-        """Returns the size of rows, with gradients by projected centres of this many cameras."""
-        return n * (11 + 3 * k + 2 * cameras)
+    def floats(n, k, places=0):
+        """Returns the size of rows, with this many places of gradients by projected centres."""
+        return n * (11 + 3 * k + 2 * places)
 
 
 class Shared:
@@ -259,7 +259,13 @@ def fits(arrays, options):
     dims = 3 if harmonic else 2
     return (options.render_mode == "RGB" and arrays["colors"].dim() == dims and not options.hides_gaussians
             and (harmonic or arrays["colors"].shape[-1] == 3) and arrays["means"].shape[0] > 0
-            and FLOAT * Rows.floats(arrays["means"].shape[0], coefficients(options), len(arrays["viewmats"])) <= MOST_BYTES)
+            and FLOAT * Rows.floats(arrays["means"].shape[0], coefficients(options), places(options, len(arrays["viewmats"])))
+            <= MOST_BYTES)
+
+
+def places(options, cameras):
+    """Returns the places of gradients by projected centres: one for each camera, and one for its absolute sums."""
+    return cameras * (1 + options.absgrad)
 
 
 def coefficients(options):
@@ -341,7 +347,7 @@ class Call:
         return image, alphas
 
     def backward(self, tensors, alphas, by_image, by_alphas, needs_viewmats):
-        """Returns gradients by means, quats, scales, opacities, colors, viewmats, backgrounds, and means2d."""
+        """Returns gradients by means, quats, scales, opacities, colors, viewmats, backgrounds, and means2d, and absolute sums."""
         means, quats, scales, opacities, colors, _, _, backgrounds = tensors
         link, options, n, k = self.link, self.options, means.shape[0], self.coefficients
         by_backgrounds = None
@@ -360,19 +366,20 @@ class Call:
                 derivatives.append(derivative)
                 pixels[..., :3].copy_(by_image[i])
                 torch.neg(by_alphas[i], out=pixels[..., 3:])
-            target, total = link.gradients(Rows.floats(n, k, self.count))
+            held = places(options, self.count)
+            target, total = link.gradients(Rows.floats(n, k, held))
             after = link.order.send()
             # The last camera first: the engine may have kept its render.
             for i in reversed(range(self.count)):
                 is_first, value = i + 1 == self.count, 0 if i else link.order.expect()
                 by_viewmats[i] = _native.gradients_shared(
                     link.native, (derivatives[i], rows, target), n, self.cameras[i], self.degree, options.near_plane,
-                    options.dilation, i, (not is_first, i == 0), needs_viewmats, (after if is_first else 0, value))
+                    options.dilation, (i, self.count + i if options.absgrad else None), (not is_first, i == 0), needs_viewmats, (after if is_first else 0, value))
             if self.count:
                 link.order.receive(value)
             else:
                 total.zero_()
-        total = Rows(total, n, k, self.count)
+        total = Rows(total, n, k, held)
         if options.sh_degree is None:
             by_colors = total.colors[:, 0] / SH_C0
         elif colors.shape[1] == k:
@@ -383,4 +390,5 @@ class Call:
         found = [total.means, total.quats, total.scales, total.opacities, by_colors]
         # The copy to the device waits for it.
         by_viewmats = torch.from_numpy(np.reshape(by_viewmats, (-1, 4, 4))).to(means.device) if needs_viewmats else None
-        return found, by_viewmats, by_backgrounds, total.means2d
+        absolute = total.means2d[self.count :] if options.absgrad else None
+        return found, by_viewmats, by_backgrounds, total.means2d[: self.count], absolute

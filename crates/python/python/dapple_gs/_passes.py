@@ -133,6 +133,8 @@ class Passes:
         found = {name: np.zeros_like(getattr(scene, name))
                  for name in ("means", "quats", "scales", "opacities", "colors", "viewmats")}
         found["means2d"] = np.zeros((len(self.cameras), scene.means.shape[0], 2), np.float32)
+        if options.absgrad:
+            found["absgrad"] = np.zeros_like(found["means2d"])
         by_alphas = by_alphas[..., 0].copy()
         by_depth = None
         if options.has_depth:
@@ -163,7 +165,7 @@ class Passes:
                         by_alpha = by_alpha - np.float32(shift) * by_rgb.sum(-1)
                     depth = np.ascontiguousarray(by_depth[i], np.float32) if has_depth else None
                     part = native.gradients(token, self.cameras[i], options.near_plane, options.dilation, by_rgb,
-                                            np.ascontiguousarray(by_alpha, np.float32), depth)
+                                            np.ascontiguousarray(by_alpha, np.float32), depth, options.absgrad)
                     self.add(found, part, i, chunk)
         return found
 
@@ -173,6 +175,8 @@ class Passes:
         for name in ("means", "quats", "scales", "opacities"):
             found[name] += part[name]
         found["means2d"][camera] += part["means2d"]
+        if self.options.absgrad:
+            found["absgrad"][camera] += part["absolute2d"]
         found["viewmats"][camera] += part["viewmat"]
         if end > start:
             colors = found["colors"][camera] if self.is_by_camera else found["colors"]

@@ -40,6 +40,7 @@ def rasterization(
         packed: with True, arrays of the third result have one row for each visible pair of camera and Gaussian.
         backgrounds: colours behind everything, [..., C, D].
         render_mode: "RGB", "D" (sum of weighted depths), "ED" (divided by alpha), "RGB+D" or "RGB+ED"; depth is last.
+        absgrad: with True, `means2d.absgrad` is set in the backward pass: sums over pixels of absolute gradients, by axis.
         rasterize_mode: "classic", or "antialiased": opacities fall by as much as eps2d enlarges ellipses.
         camera_model: "pinhole" or "fisheye".
         radial_coeffs, tangential_coeffs: of lenses, [C, 4 or 6] and [C, 2], as OpenCV has them.
@@ -53,7 +54,7 @@ def rasterization(
         InputError, ArgumentTypeError, UnsupportedError: they name the argument.
     """
     _arguments.refuse(
-        sparse_grad=(sparse_grad, False), absgrad=(absgrad, False), distributed=(distributed, False),
+        sparse_grad=(sparse_grad, False), distributed=(distributed, False),
         segmented=(segmented, False), covars=(covars, None), ftheta_coeffs=(ftheta_coeffs, None),
         viewmats_rs=(viewmats_rs, None), with_eval3d=(with_eval3d, False),
     )
@@ -62,7 +63,7 @@ def rasterization(
     options = _arguments.options(
         width, height, near_plane=near_plane, far_plane=far_plane, radius_clip=radius_clip, eps2d=eps2d,
         sh_degree=sh_degree, render_mode=render_mode, rasterize_mode=rasterize_mode, camera_model=camera_model,
-        tile_size=tile_size,
+        tile_size=tile_size, absgrad=absgrad,
     )
     arrays = dict(zip(ARRAYS, (means, quats, scales, opacities, colors, viewmats, Ks, backgrounds)))
     library = _library(arrays)
@@ -163,7 +164,8 @@ def rasterization_vjp(means, quats, scales, opacities, colors, viewmats, Ks, wid
 
     Returns:
         Images, alphas, and `vjp(by_images, by_alphas=None)`: a dictionary with the gradients by `means`, `quats`, `scales`,
-        `opacities`, `colors`, `viewmats`, `backgrounds` (if given), and by the projected centres `means2d`, [C, N, 2].
+        `opacities`, `colors`, `viewmats`, `backgrounds` (if given), and by the projected centres `means2d`, [C, N, 2];
+        with `absgrad` also `absgrad`, [C, N, 2].
     """
     backgrounds = options.pop("backgrounds", None)
     given = (means, quats, scales, opacities, colors, viewmats, Ks, backgrounds)

@@ -88,9 +88,12 @@ class _Blend(torch.autograd.Function):
         image, alphas, *_ = ctx.saved_tensors
         passes = ctx.passes
         found = passes.backward(*(_numbers(tensor) for tensor in (image, alphas, by_image, by_alphas)))
-        by_means2d = found.pop("means2d")
+        by_means2d, absolute = found.pop("means2d"), found.pop("absgrad", None)
         if ctx.where is not None:
             by_means2d = by_means2d[ctx.where]
+            absolute = None if absolute is None else absolute[ctx.where]
+        if absolute is not None:
+            passes.means2d.absgrad = torch.from_numpy(absolute).to(ctx.device)
         gradients = [found.get(name) for name in ARRAYS]
         gradients[ARRAYS.index("Ks")] = None
         tensors = [g if g is None else torch.from_numpy(np.ascontiguousarray(g)).to(ctx.device) for g in gradients]
@@ -113,10 +116,13 @@ class _BlendShared(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, by_image, by_alphas):
         alphas, *tensors = ctx.saved_tensors
-        found, by_viewmats, by_backgrounds, by_means2d = ctx.call.backward(
+        found, by_viewmats, by_backgrounds, by_means2d, absolute = ctx.call.backward(
             tensors, alphas, by_image, by_alphas, ctx.needs_input_grad[3 + ARRAYS.index("viewmats")])
         if ctx.where is not None:
             by_means2d = by_means2d[ctx.where]
+            absolute = None if absolute is None else absolute[ctx.where]
+        if absolute is not None:
+            ctx.call.means2d.absgrad = absolute
         return (None, by_means2d, None, *found, by_viewmats, None, by_backgrounds)
 
 
@@ -177,6 +183,9 @@ def _one(arrays, options, passes, device, packed):
     if packed:
         where = (projected()[0] > 0).all(-1).nonzero(as_tuple=True)
     means2d = _Means2d.apply(arrays["means"], (len(where[0]), 2) if packed else (c, n, 2))
+    if options.absgrad:
+        # Receives the attribute in the backward pass.
+        passes.means2d = means2d
     if isinstance(passes, _cuda.Call):
         image, alphas = _BlendShared.apply(passes, means2d, where, *arrays.values())
     else:

@@ -171,6 +171,7 @@ fn combined(
     }
     let flat = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect();
     Gradients {
+        absolute2d: Vec::new(),
         means: rows(&a.means, &b.means, of),
         scales: rows(&a.scales, &b.scales, of),
         quats: rows(&a.quats, &b.quats, of),

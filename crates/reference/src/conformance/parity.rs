@@ -3,8 +3,8 @@
 use super::engines::Make;
 use crate as reference;
 use crate::compare::{self, TOLERANCE};
-use crate::scenes::{self, Random};
-use dapple_engine::{EngineExt, RenderSettings};
+use crate::scenes::{self, Random, TestScene};
+use dapple_engine::{Engine, EngineExt, GradientParts, Gradients, ImageDerivative, RenderSettings};
 use dapple_scene::{Camera, Pose, Splats};
 use glam::DVec3;
 
@@ -65,6 +65,10 @@ pub fn gradients_match_the_reference(make: Make<'_>) {
         }
         let mut errors = compare::compare_gradients(&actual, &expected);
         errors.push(("pose", compare::compare_pose(&actual, &expected)));
+        errors.push((
+            "absolute2d",
+            absolute_error(engine.as_mut(), &scene, &d_rgb, &actual),
+        ));
         for (what, error) in errors {
             println!("{:28} {what:10} {error:.2e}", scene.name);
             if error > TOLERANCE {
@@ -78,6 +82,33 @@ pub fn gradients_match_the_reference(make: Make<'_>) {
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// Returns the relative error of absolute gradients by projected centres. The others must have the same bits as without.
+fn absolute_error(
+    engine: &mut dyn Engine,
+    scene: &TestScene,
+    d_rgb: &[f32],
+    plain: &Gradients<f32>,
+) -> f64 {
+    let derivative = ImageDerivative {
+        rgb: d_rgb,
+        alpha: None,
+        depth: None,
+    };
+    let (camera, settings) = (&scene.camera, &scene.settings);
+    let mut of = |parts| {
+        engine
+            .differentiate(camera, settings, &derivative, parts)
+            .unwrap()
+    };
+    let (without, mut with) = (of(GradientParts::All), of(GradientParts::AllAndAbsolute));
+    let sums = std::mem::take(&mut with.absolute2d);
+    assert!(with == without, "{}: gradients differ", scene.name);
+    assert!(plain.absolute2d.is_empty());
+    let expected =
+        reference::absolute_gradients(&scene.splats, camera, settings, &widened(d_rgb)).unwrap();
+    compare::relative_l2(&widened(sums.as_flattened()), expected.as_flattened())
 }
 
 /// Checks eight half-transparent Gaussians in one tile with a limit of three: five are skipped, and

@@ -41,6 +41,15 @@ pub fn run_gradients(
         }
         out.means2d[i] = [0, 1].map(|k| exported.mean2d[k].0[i % ROW]);
     }
+    if mode.absolute {
+        out.absolute2d = (0..params.len)
+            .into_par_iter()
+            .map(|i| match context.spans_of[i].tiles {
+                0 => [0.0; 2],
+                _ => context.sum_absolute(i),
+            })
+            .collect();
+    }
     for (total, component) in out.pose.iter_mut().zip(0..6) {
         *total = blocks.iter().map(|b| b.pose[component]).sum();
     }

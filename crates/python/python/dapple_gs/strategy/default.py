@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .._errors import UnsupportedError
+from .._errors import InputError, UnsupportedError
 from .._projection import rotation_matrices
 from . import rows
 from .base import Strategy
@@ -27,6 +27,8 @@ class DefaultStrategy(Strategy):
         refine_start_iter, refine_stop_iter, refine_every: steps of density control.
         reset_every: steps between resets of opacities.
         pause_refine_after_reset: steps without density control after a reset.
+        absgrad: the gradients are sums of absolute values over pixels (arXiv:2404.10484), of `rasterization(absgrad=True)`;
+            `grow_grad2d` should then be higher, such as 0.0008.
         revised_opacity: halves of a split keep the opacity of the whole together (arXiv:2404.06109).
     """
 
@@ -48,9 +50,6 @@ class DefaultStrategy(Strategy):
     key_for_gradient: str = "means2d"
 
     def __post_init__(self):
-        if self.absgrad:
-            raise UnsupportedError("absgrad=True is not supported", "absgrad", "omit it, or train with "
-                                   "dapple_gs.train(..., absgrad=True)")
         if self.key_for_gradient != "means2d":
             raise UnsupportedError(f"key_for_gradient={self.key_for_gradient!r} is not supported", "key_for_gradient")
 
@@ -86,6 +85,10 @@ class DefaultStrategy(Strategy):
     def _observe(self, params, state, info, packed):
         """Adds this step's gradients on the image to the statistics."""
         gradient, n = info["means2d"].grad, len(params["means"])
+        if self.absgrad and gradient is not None:
+            gradient = getattr(info["means2d"], "absgrad", None)
+            if gradient is None:
+                raise InputError("info has no absolute gradients", "info", "render with rasterization(..., absgrad=True)")
         if gradient is None:
             return
         if packed:
