@@ -4,6 +4,7 @@ pub use crate::outputs::{NewFolders, make_folder, make_folder_of, refuse_existin
 pub use dapple::train::config::parse_colour;
 
 use crate::console::Console;
+use crate::photo_memory::parse_bytes;
 use crate::settings_args::{Photos, SettingsArgs};
 use clap::Args;
 use dapple::contract::sharded::check_settings;
@@ -35,6 +36,10 @@ pub struct DeviceOptions {
     /// Arithmetic is f32; 16 bits take 400 instead of 720 bytes per Gaussian
     #[arg(long, value_name = "STORAGE", value_parser = parse_precision, hide_short_help = true)]
     pub precision: Option<Precision>,
+
+    /// Memory of the GPU to use, for example 8GiB [default: all]. Half of it is for Gaussians, a quarter for photos
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
+    pub gpu_memory: Option<u64>,
 
     /// See [`EngineOptions::default_cap`].
     #[arg(skip)]
@@ -205,6 +210,7 @@ impl DeviceOptions {
             threads: self.threads,
             precision: self.precision.unwrap_or_default(),
             default_cap: self.default_cap,
+            gpu_memory_bytes: self.gpu_memory,
             photo_memory_bytes: self.photo_memory,
             time_stages,
             // Bypass for drivers with wrong timestamps; see docs/PROFILING.md.

@@ -31,7 +31,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     };
     let bytes = number * f64::from(1u32 << (power - 10)) * 1024.0;
     if bytes < 1.0 {
-        return Err("photos need some memory".to_owned());
+        return Err("at least a byte is needed".to_owned());
     }
     // The cast saturates.
     Ok(bytes as u64)

@@ -39,7 +39,9 @@ pub struct EngineOptions {
     /// Per-tile limit if the settings have 0. `None` = no limit, or the limit of a device that aborts
     /// long dispatches.
     pub default_cap: Option<u32>,
-    /// Bytes of photos that a GPU may hold, at most 4 GiB, the default (`None`). Further photos are
+    /// Bytes of memory of a GPU to use; `None` = all. The CPU engine ignores this option.
+    pub gpu_memory_bytes: Option<u64>,
+    /// Bytes of photos that a GPU may hold, at most 4 GiB and a quarter of its memory, the default (`None`). Further photos are
     /// copied to the GPU again for each use. The CPU engine ignores this option.
     pub photo_memory_bytes: Option<u64>,
     /// True to time each stage of a step on a GPU's own clock, which costs a little time. The CPU
@@ -211,6 +213,7 @@ fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<
         gpu: GpuOptions {
             choice: choice.clone(),
             without_timestamps: options.without_timestamps,
+            memory_limit: options.gpu_memory_bytes,
             needs: DeviceRequirements {
                 external_memory: external,
                 ..usual.gpu.needs

@@ -12,8 +12,8 @@ use crate::depth::ImageDerivative;
 use crate::extensions::{Scoring, Showing, Streaming};
 use crate::instruments::Instrumented;
 use crate::{
-    DensifyPlan, FeatureInput, GradientParts, Gradients, OptimizerState, RenderSettings, Rendered,
-    Report, StepSettings, TrainView, ViewId,
+    DensifyPlan, FeatureInput, GradientParts, Gradients, MemoryPlan, OptimizerState,
+    RenderSettings, Rendered, Report, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Result, Splats};
 use serde::{Deserialize, Serialize};
@@ -39,10 +39,10 @@ pub trait Engine: Send {
     /// Returns the name of the engine and of its device, for messages: "cpu (2 threads, AVX-512)".
     fn description(&self) -> String;
 
-    /// Returns the most Gaussians that fit the device in steps with these settings and in those that were requested so
+    /// Returns how many Gaussians fit the device in steps with these settings and in those that were requested so
     /// far, with a reserve for the instances of a usual step. [`RenderSettings::sh_degree`] is that of the Gaussians.
     /// `None` if only system memory is the limit.
-    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize>;
+    fn memory_plan(&self, settings: &StepSettings) -> Option<MemoryPlan>;
 
     /// Replaces the splats and the optimizer state.
     ///

@@ -5,8 +5,8 @@ use crate::extensions::{Scoring, Showing, Streaming};
 use crate::instruments::Instrumented;
 use crate::{
     BlendCounts, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts, Gradients,
-    ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks,
-    ScoredView, StepSettings, TrainView, ViewId,
+    ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report,
+    ScoreAsks, ScoredView, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
@@ -117,8 +117,8 @@ impl<L: CallListener, E: Engine + ?Sized> Engine for Observed<L, E> {
         self.engine.description()
     }
 
-    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize> {
-        self.engine.most_gaussians(settings)
+    fn memory_plan(&self, settings: &StepSettings) -> Option<MemoryPlan> {
+        self.engine.memory_plan(settings)
     }
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {

@@ -2,8 +2,8 @@
 
 use crate::buffers::{Carry, too_large};
 use crate::passes::{Bits, BufferSizes, Capacity};
-use crate::{GpuEngine, layout, memory_use};
-use dapple_engine::{CameraModel, LossTerm, PosedCamera, StepSettings, ViewId};
+use crate::{GpuEngine, Precision, Storage, layout, memory_use};
+use dapple_engine::{CameraModel, LossTerm, MemoryPlan, PosedCamera, StepSettings, ViewId};
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
 
@@ -153,20 +153,54 @@ impl GpuEngine {
 
     /// Returns the number of Gaussians that train without filling the device. Each of their buffers, and those of the
     /// instances that steps usually make of them, is one binding, and all take at most half of its memory.
-    pub(crate) fn comfortable_gaussians(&self, settings: &StepSettings) -> usize {
-        let bytes = self.most_bytes();
+    pub(crate) fn plan_memory(&self, settings: &StepSettings) -> MemoryPlan {
+        let device = self.context.gpu.report();
+        let bytes = device.memory_bytes.map(|memory| memory / 2);
+        let plan = self.plan_with(self.options.precision, settings, bytes);
+        let half = match device.packs_f16 {
+            true => Storage::F16,
+            false => Storage::Bf16,
+        };
+        let smaller = Precision {
+            sh: half,
+            moments: half,
+        };
+        let is_whole = self.options.precision == Precision::default();
+        MemoryPlan {
+            smaller: is_whole.then(|| {
+                let most = self.plan_with(smaller, settings, bytes).gaussians;
+                (half.name(), most)
+            }),
+            ..plan
+        }
+    }
+
+    /// Returns the plan with this storage, without a smaller one.
+    fn plan_with(
+        &self,
+        precision: Precision,
+        settings: &StepSettings,
+        bytes: Option<u64>,
+    ) -> MemoryPlan {
+        let most_bytes = self.most_bytes();
         let sh_degree = settings.render.sh_degree;
-        let most = memory_use::most_gaussians(self.options.precision, sh_degree, bytes)
-            .min(memory_use::most_instances(self.capacity.tiles, bytes) / USUAL_INSTANCES);
+        let most = memory_use::most_gaussians(precision, sh_degree, most_bytes)
+            .min(memory_use::most_instances(self.capacity.tiles, most_bytes) / USUAL_INSTANCES);
         // Depths of a view are unknown before its samples: every step with a weight of this term counts.
         let bits = Bits::of_step(settings, CameraModel::default())
             | self.features.bits(ViewId(0), settings)
             | Bits::when(settings.losses[LossTerm::Depth] > 0.0, Bits::DEPTH);
         let asked = self.asked | bits;
-        let each =
-            memory_use::bytes_in_steps(self.options.precision, sh_degree, asked, USUAL_INSTANCES);
-        let memory = self.context.gpu.report().memory_bytes.unwrap_or(u64::MAX);
-        usize::try_from((memory / 2 / each).min(most.into())).unwrap_or(usize::MAX)
+        let bytes_each = memory_use::bytes_in_steps(precision, sh_degree, asked, USUAL_INSTANCES);
+        let in_memory = bytes.map_or(u64::MAX, |bytes| bytes / bytes_each);
+        let gaussians = in_memory.min(most.into());
+        MemoryPlan {
+            gaussians: usize::try_from(gaussians).unwrap_or(usize::MAX),
+            bytes_each,
+            bytes,
+            by_buffer: in_memory > most.into(),
+            smaller: None,
+        }
     }
 
     /// Rounds a number of Gaussians up to whole lines of memory, if they fit.

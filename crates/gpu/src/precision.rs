@@ -44,15 +44,20 @@ impl Storage {
             Self::F16 | Self::Bf16 => planes.div_ceil(2),
         }
     }
+
+    /// Returns the name, which is parsed too.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
 }
 
 impl fmt::Display for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -9,9 +9,9 @@ use dapple_engine::instruments::Instrumented;
 use dapple_engine::sharded::{BLOCKS, check_settings};
 use dapple_engine::{
     DensifyPlan, DownloadParts, Engine, EngineExt, FeatureInput, GradientParts, Gradients,
-    ImageDerivative, OpenBatch, OptimizerState, Part, PosedCamera, RenderSettings, Rendered,
-    Report, Scoring, Sharded, Showing, StepSettings, Streaming, TrainView, ViewId, ViewState,
-    ViewStep, check_upload,
+    ImageDerivative, MemoryPlan, OpenBatch, OptimizerState, Part, PosedCamera, RenderSettings,
+    Rendered, Report, Scoring, Sharded, Showing, StepSettings, Streaming, TrainView, ViewId,
+    ViewState, ViewStep, check_upload,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::panic::resume_unwind;
@@ -261,12 +261,12 @@ impl<E: Sharded> Engine for RanksEngine<E> {
         }
     }
 
-    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize> {
+    fn memory_plan(&self, settings: &StepSettings) -> Option<MemoryPlan> {
         let ranks = self.ranks.iter();
         let least = ranks
-            .filter_map(|rank| rank.engine.most_gaussians(settings))
-            .min();
-        least.map(|least| least.saturating_mul(self.count()))
+            .filter_map(|rank| rank.engine.memory_plan(settings))
+            .min_by_key(|plan| plan.gaussians);
+        least.map(|least| least.times(self.count()))
     }
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {

@@ -31,6 +31,8 @@ pub struct GpuOptions {
     pub needs: DeviceRequirements,
     /// Limits that the device is restricted to.
     pub class: DeviceClass,
+    /// Most bytes of buffers; `None` = what the device has.
+    pub memory_limit: Option<u64>,
     /// Advice for error messages.
     pub hints: Hints,
 }
@@ -244,6 +246,10 @@ impl Gpu {
             report.max_buffer_bytes = limits.max_buffer_size;
             report.workgroup_memory_bytes = limits.max_compute_workgroup_storage_size;
         }
+        if let Some(limit) = options.memory_limit {
+            let all = report.memory_bytes.unwrap_or(u64::MAX);
+            report.memory_bytes = Some(all.min(limit));
+        }
         let link = Link::new(device, queue, &report.name, options.hints.clone());
         let subgroup_size = match report.subgroup_sizes {
             Some([least, most]) if least == most && !options.without_subgroups => Some(least),
@@ -259,7 +265,7 @@ impl Gpu {
                 granted: EnabledFeatures::new(features, &limits, subgroup_size, multiplies_halves),
                 parameters: OnceLock::new(),
                 closing: None,
-                pool: Pool::over(link.clone()),
+                pool: Pool::over(link.clone(), options.memory_limit),
                 link,
                 report,
                 cache,
@@ -494,6 +500,6 @@ fn request(
 impl Pool {
     /// Creates an empty pool.
     pub fn new(gpu: &Gpu) -> Self {
-        Self::over(gpu.link().clone())
+        Self::over(gpu.link().clone(), None)
     }
 }

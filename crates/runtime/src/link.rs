@@ -217,9 +217,9 @@ impl Link {
 
     pub(crate) fn out_of_memory(&self, label: &str, bytes: u64) -> Error {
         Error::unsupported(format!(
-            "{} has no memory left for {label} ({:.2} GB)",
+            "{} has no memory left for {label} ({:.1} MB)",
             self.name,
-            bytes as f64 * 1e-9
+            bytes as f64 * 1e-6
         ))
         .hint(&*self.hints.memory)
     }

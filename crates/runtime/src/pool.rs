@@ -6,8 +6,9 @@
 //! 2. A [`Pooled`] handle returns its buffer when it is dropped. The queue may still use the buffer. A callback marks
 //!    the buffer idle when everything submitted until then is done, and the pool hands out idle buffers only. The pool
 //!    does not wait: without an idle buffer it creates a new one.
-//! 3. When the device has no memory left, the pool drops all free buffers, waits for work in flight, and tries the
-//!    allocation once more.
+//! 3. When the device has no memory left, or the pool has reached its limit
+//!    ([`GpuOptions::memory_limit`](crate::GpuOptions::memory_limit)), the pool drops all free buffers, waits for work in
+//!    flight, and tries the allocation once more.
 //!
 //! 4. Buffers for whole tensors have their exact size ([`Pool::take_exact`]). Their size is not rounded up and they are
 //!    not kept free, since few other requests would fit. They count like all others.
@@ -18,7 +19,7 @@
 //! wgpu zeroes new buffers; used ones keep their old content. [`Pool::take_zeroed`] clears either.
 
 use crate::link::Link;
-use dapple_base::Result;
+use dapple_base::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -86,6 +87,8 @@ pub struct Pool {
 #[derive(Debug)]
 struct Inner {
     link: Link,
+    /// Most bytes of buffers.
+    limit: u64,
     state: Mutex<State>,
     /// Number of allocations that fail as if there were no memory.
     #[cfg(test)]
@@ -121,11 +124,12 @@ pub struct Pooled {
 }
 
 impl Pool {
-    /// Creates an empty pool.
-    pub(crate) fn over(link: Link) -> Self {
+    /// Creates an empty pool, whose buffers take at most this many bytes.
+    pub(crate) fn over(link: Link, limit: Option<u64>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 link,
+                limit: limit.unwrap_or(u64::MAX),
                 state: Mutex::default(),
                 #[cfg(test)]
                 failing: 0.into(),
@@ -241,7 +245,7 @@ impl Pool {
             inner.link.wait()?;
             made = inner.make(label, size, usage)?;
         }
-        let buffer = made.ok_or_else(|| inner.link.out_of_memory(label, size))?;
+        let buffer = made.ok_or_else(|| inner.out_of_memory(label, size))?;
         let mut state = inner.lock();
         state.stats.allocations += 1;
         state.stats.handed_out();
@@ -274,7 +278,21 @@ impl Inner {
                 return Ok(None);
             }
         }
+        let held = self.lock().stats.total_bytes();
+        if held.saturating_add(size) > self.limit {
+            return Ok(None);
+        }
         self.link.try_buffer(label, size, usage)
+    }
+
+    fn out_of_memory(&self, label: &str, size: u64) -> Error {
+        match self.limit {
+            u64::MAX => self.link.out_of_memory(label, size),
+            limit => self
+                .link
+                .out_of_memory(label, size)
+                .at(format!("the limit of {} MiB of its memory", limit >> 20)),
+        }
     }
 
     fn take_idle(&self, key: Key) -> Option<wgpu::Buffer> {

@@ -298,3 +298,29 @@ fn a_palette_found_on_a_gpu_makes_the_same_file() {
     });
     assert!(files[0] == files[1] && files[0] == files[2]);
 }
+
+#[test]
+fn a_run_stays_within_the_memory_of_a_gpu_that_is_set() {
+    if !has_llvmpipe("runs within the memory of a GPU") {
+        return;
+    }
+    let folder = small_capture();
+    let path = folder.path();
+    let mut args = vec![
+        "train",
+        "capture",
+        "--steps",
+        "20",
+        "--device",
+        "gpu:llvmpipe",
+    ];
+    args.extend(["-o", "run", "--max-gaussians", "1000000", "--gpu-memory"]);
+    let ran = ok_in(path, &[&args[..], &["64MiB"]].concat());
+    let note = "and the 32 MiB that this device has for them hold about";
+    assert!(ran.stderr.contains(note), "{}", ran.stderr);
+    assert!(ran.stderr.contains("fits about"), "{}", ran.stderr);
+    // Less than the first Gaussians need.
+    let too_little = [&args[..], &["1MiB", "--overwrite"]].concat();
+    let words = ["no memory left", "the limit of 1 MiB"];
+    refused(path, &too_little, UNSUPPORTED, &words);
+}

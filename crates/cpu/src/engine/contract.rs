@@ -13,8 +13,9 @@ use crate::views::HeldView;
 use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
     BlendCounts, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts, Gradients,
-    ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, Scoring,
-    Showing, StepSettings, Streaming, TrainView, ViewId, check_photo, check_upload, check_views,
+    ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report,
+    Scoring, Showing, StepSettings, Streaming, TrainView, ViewId, check_photo, check_upload,
+    check_views,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ impl Engine for CpuEngine {
         format!("cpu ({threads} thread{plural}, {})", level_name())
     }
 
-    fn most_gaussians(&self, _settings: &StepSettings) -> Option<usize> {
+    fn memory_plan(&self, _settings: &StepSettings) -> Option<MemoryPlan> {
         None
     }
 

@@ -35,8 +35,14 @@ impl Engine for Logging {
     fn description(&self) -> String {
         "logging".to_owned()
     }
-    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize> {
-        Some(100 + usize::from(settings.render.sh_degree))
+    fn memory_plan(&self, settings: &StepSettings) -> Option<MemoryPlan> {
+        Some(MemoryPlan {
+            gaussians: 100 + usize::from(settings.render.sh_degree),
+            bytes_each: 1000,
+            bytes: Some(200_000),
+            by_buffer: false,
+            smaller: None,
+        })
     }
     fn upload(&mut self, _: &Splats, _: Option<&OptimizerState>) -> Result<()> {
         self.log.push("Upload");
@@ -249,7 +255,9 @@ fn every_call_passes_the_listener_and_reaches_the_engine() {
     // Methods without a call.
     assert_eq!(observed.description(), "logging");
     let settings = StepSettings::new(1, RenderSettings::default());
-    assert_eq!(observed.most_gaussians(&settings), Some(103));
+    let plan = observed.memory_plan(&settings).unwrap();
+    assert_eq!((plan.gaussians, plan.bytes_of(3)), (103, 3000));
+    assert_eq!(plan.times(2).bytes, Some(400_000));
     assert!(observed.instruments().is_none());
 
     let mut failing = Observed::new(listener(true), logging());

@@ -4,8 +4,8 @@ use super::{Command, GpuEngine};
 use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
     BlendCounts, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts, Gradients,
-    ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks,
-    ScoredView, Scoring, Showing, StepSettings, Streaming, TrainView, ViewId,
+    ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report,
+    ScoreAsks, ScoredView, Scoring, Showing, StepSettings, Streaming, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ impl Engine for GpuEngine {
         format!("gpu ({})", self.context.gpu.device_name())
     }
 
-    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize> {
-        Some(self.comfortable_gaussians(settings))
+    fn memory_plan(&self, settings: &StepSettings) -> Option<MemoryPlan> {
+        Some(self.plan_memory(settings))
     }
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {

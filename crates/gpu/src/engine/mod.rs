@@ -48,7 +48,7 @@ pub struct GpuEngineOptions {
     pub gpu: GpuOptions,
     /// Storage formats of parameters and optimizer state.
     pub precision: Precision,
-    /// Bytes of photos to keep on the GPU; beyond this, photos are streamed.
+    /// Bytes of photos to keep on the GPU, at most a quarter of its memory; beyond this, photos are streamed.
     pub photo_budget_bytes: u64,
     /// Keep each dispatch short; `None` = if the device is known to kill long dispatches.
     pub bounds_dispatches: Option<bool>,
@@ -166,6 +166,9 @@ impl GpuEngine {
             0
         };
         let default_cap = options.default_cap.unwrap_or(needed);
+        // Half of the memory is for Gaussians, and images need some too.
+        let memory = context.gpu.report().memory_bytes.unwrap_or(u64::MAX);
+        let photo_budget = options.photo_budget_bytes.min(memory / 4);
         catalogue::compile_first(&context)?;
         let mut buffers = Buffers::default();
         buffers.fit(&context, &BufferSizes::default(), Bits::NONE, None)?;
@@ -175,7 +178,7 @@ impl GpuEngine {
         }
         Ok(Self {
             views: Views::default(),
-            photos: Photos::new(options.photo_budget_bytes),
+            photos: Photos::new(photo_budget),
             asked: Bits::NONE,
             fitted: None,
             context,

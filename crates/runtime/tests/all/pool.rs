@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_runtime::{Pool, wgpu};
+use dapple_runtime::{Gpu, GpuOptions, Pool, wgpu};
 use support::{gpu, keep_busy};
 
 const STORAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
@@ -274,4 +274,25 @@ fn reading_allocates_once() {
         (done.buffers_created, done.waits, done.bytes_read),
         (0, 5, 60)
     );
+}
+
+#[test]
+fn a_limit_of_memory_is_one_of_the_pool_and_of_the_report() {
+    let gpu = Gpu::open(&GpuOptions {
+        memory_limit: Some(16 << 20),
+        ..support::options()
+    })
+    .unwrap();
+    assert_eq!(gpu.report().memory_bytes, Some(16 << 20));
+    let pool = gpu.pool();
+    let first = pool.take("first", 10 << 20, STORAGE).unwrap();
+    let error = pool.take("second", 10 << 20, STORAGE).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("no memory left for second"), "{text}");
+    assert!(text.contains("the limit of 16 MiB of its memory"), "{text}");
+    drop(first);
+    // A free buffer that does not fit the request makes place for it.
+    let third = pool.take("third", 15 << 20, STORAGE).unwrap();
+    assert!(pool.stats().total_bytes() <= 16 << 20);
+    drop(third);
 }

@@ -17,7 +17,7 @@ use crate::sky::{self, Sky};
 use crate::views::{Chosen, notes_on};
 use crate::{Budget, CaptureStatistics, EvalReport, Schedule, Strategy, TrainConfig, strategy};
 use dapple_device::BoxedEngine;
-use dapple_engine::{Engine, OptimizerState, StepSettings};
+use dapple_engine::{Engine, MemoryPlan, OptimizerState, StepSettings};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -101,9 +101,10 @@ impl Trainer {
         }
         let sky = Sky::settle(dataset, &chosen, &mut config, first.as_ref())?;
         let count = first.as_ref().map(Splats::len);
-        let fit = fitting_gaussians(&config, engine.as_ref());
+        let plan = memory_plan(&config, engine.as_ref());
+        let fit = plan.map(|plan| plan.gaussians);
         let budget = settle_budget(&mut config, dataset, &chosen.train, count, fit)?;
-        let memory = note_on_memory(config.max_gaussians, fit);
+        let memory = note_on_memory(config.max_gaussians, plan);
         let from_splats = first.is_some();
         let (splats, of_sky) = sky::first_splats((dataset, &chosen), sky.as_ref(), &config, first)?;
         if config.densify.strategy == Strategy::Mcmc && config.densify.add == 0.0 {
@@ -176,15 +177,20 @@ fn settle_config(config: &mut TrainConfig) {
     }
 }
 
-/// Returns the most Gaussians that fit an engine in the steps of a run: the least of [`sampled_steps`]. `None` if only
-/// system memory is the limit.
-pub fn fitting_gaussians(config: &TrainConfig, engine: &dyn Engine) -> Option<usize> {
+/// Returns how many Gaussians fit an engine in the steps of a run: the least of [`sampled_steps`]. `None` if only system
+/// memory is the limit.
+fn memory_plan(config: &TrainConfig, engine: &dyn Engine) -> Option<MemoryPlan> {
     let steps = sampled_steps(config).into_iter();
-    let fit = steps.filter_map(|mut settings| {
+    let plans = steps.filter_map(|mut settings| {
         settings.render.sh_degree = config.sh_degree;
-        engine.most_gaussians(&settings)
+        engine.memory_plan(&settings)
     });
-    fit.min()
+    plans.min_by_key(|plan| plan.gaussians)
+}
+
+/// Returns the most Gaussians that fit an engine in the steps of a run. `None` if only system memory is the limit.
+pub fn fitting_gaussians(config: &TrainConfig, engine: &dyn Engine) -> Option<usize> {
+    memory_plan(config, engine).map(|plan| plan.gaussians)
 }
 
 /// Returns the settings of some steps of a run at the start, in the middle and at the end, several of each because some
@@ -201,11 +207,32 @@ pub fn sampled_steps(config: &TrainConfig) -> Vec<StepSettings> {
 }
 
 /// Returns a note if the cap that the user set is beyond the memory of the device.
-fn note_on_memory(most: usize, fit: Option<usize>) -> Option<String> {
-    let fit = fit.filter(|fit| most > *fit)?;
+fn note_on_memory(most: usize, plan: Option<MemoryPlan>) -> Option<String> {
+    let plan = plan.filter(|plan| most > plan.gaussians)?;
+    let human = |bytes: u64| match bytes >> 30 {
+        0 => format!("{} MiB", bytes >> 20),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    };
+    let fit = plan.gaussians;
+    let holds = match (plan.by_buffer, plan.bytes) {
+        (false, Some(bytes)) => format!(
+            "the {} that this device has for them hold about {fit}",
+            human(bytes)
+        ),
+        _ => format!("the largest buffers of this device hold about {fit}"),
+    };
+    let remedy = match (plan.smaller, plan.by_buffer) {
+        (Some((name, more)), _) if more > fit => {
+            format!("--precision {name} fits about {more}, or lower --max-gaussians or --sh-degree")
+        }
+        (_, true) => {
+            "lower --max-gaussians or --sh-degree, or share them: --ranks-in-process 2".to_owned()
+        }
+        _ => "lower --max-gaussians or --sh-degree".to_owned(),
+    };
     Some(format!(
-        "max_gaussians = {most}, and about {fit} Gaussians fit the memory of this device: a run that grows further \
-         ends early; a lower --max-gaussians, a lower --sh-degree or --precision f16 help"
+        "max_gaussians = {most} take {}, and {holds}: a run that grows further ends early; {remedy}",
+        human(plan.bytes_of(most))
     ))
 }
 

@@ -6,8 +6,9 @@ use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
     DensifyPlan, DensifyReport, DepthSample, DownloadParts, Engine, FeatureInput, GradientParts,
-    Gradients, ImageDerivative, NonFiniteReport, OptimizerState, RenderSettings, Rendered, Report,
-    Scoring, Showing, StepCounts, StepReport, StepSettings, Streaming, TrainView, ViewId,
+    Gradients, ImageDerivative, MemoryPlan, NonFiniteReport, OptimizerState, RenderSettings,
+    Rendered, Report, Scoring, Showing, StepCounts, StepReport, StepSettings, Streaming, TrainView,
+    ViewId,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
 use dapple_train::{Event, RunHook, StepProgress};
@@ -96,8 +97,14 @@ impl Engine for FakeEngine {
         "fake".to_owned()
     }
 
-    fn most_gaussians(&self, _: &StepSettings) -> Option<usize> {
-        self.fitting
+    fn memory_plan(&self, _: &StepSettings) -> Option<MemoryPlan> {
+        self.fitting.map(|gaussians| MemoryPlan {
+            gaussians,
+            bytes_each: 1 << 20,
+            bytes: Some((gaussians as u64) << 20),
+            by_buffer: false,
+            smaller: Some(("f16", 2 * gaussians)),
+        })
     }
 
     fn upload(&mut self, splats: &Splats, _: Option<&OptimizerState>) -> Result<()> {

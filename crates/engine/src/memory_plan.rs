@@ -1,0 +1,35 @@
+//! [`MemoryPlan`]: how many Gaussians the memory of a device holds, known before a run starts.
+
+/// Gaussians that train on a device without filling it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// Most Gaussians.
+    pub gaussians: usize,
+    /// Bytes of a Gaussian, with the instances that a usual step makes of it.
+    pub bytes_each: u64,
+    /// Bytes of the device for Gaussians: half of its memory. The rest is for photos and images. `None` = unknown.
+    pub bytes: Option<u64>,
+    /// True if the largest buffer of the device is the limit, not its memory.
+    pub by_buffer: bool,
+    /// A smaller storage, by the name that `--precision` has for it, and most Gaussians with it.
+    pub smaller: Option<(&'static str, usize)>,
+}
+
+impl MemoryPlan {
+    /// Returns the bytes of this number of Gaussians.
+    pub fn bytes_of(&self, gaussians: usize) -> u64 {
+        self.bytes_each.saturating_mul(gaussians as u64)
+    }
+
+    /// Returns the plan of `engines` like devices that share the Gaussians.
+    #[must_use]
+    pub fn times(self, engines: usize) -> Self {
+        let all = |gaussians: usize| gaussians.saturating_mul(engines);
+        Self {
+            gaussians: all(self.gaussians),
+            bytes: self.bytes.map(|bytes| bytes.saturating_mul(engines as u64)),
+            smaller: self.smaller.map(|(name, most)| (name, all(most))),
+            ..self
+        }
+    }
+}
