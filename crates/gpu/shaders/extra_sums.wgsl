@@ -3,6 +3,8 @@
 // CPU version: `sum_absolute` and `sum_depths` of cpu/src/stages/update.rs. Reference:
 // dapple_reference::{absolute_gradients, blend_backward}.
 //
+// In permutation SHARDED the sums go to the engines that hold the Gaussians, as in slot_sums.wgsl.
+//
 // Bindings: state; emit_starts, by rank, total last; depth_values, the place of a rank's Gaussian among the visible
 // Gaussians; extra_slots, from blend_backward.wgsl; extra_gradients out: shared/extra_slots.
 
@@ -14,7 +16,12 @@
 @group(0) @binding(1) var<storage, read> emit_starts: array<u32>;
 @group(0) @binding(2) var<storage, read> depth_values: array<u32>;
 @group(0) @binding(3) var<storage, read> extra_slots: array<f32>;
+#if SHARDED
+@group(0) @binding(4) var<storage, read_write> sums: array<f32>;
+@group(0) @binding(5) var<storage, read> sum_places: array<u32>;
+#else
 @group(0) @binding(4) var<storage, read_write> extra_gradients: array<f32>;
+#endif
 
 @compute @workgroup_size(256)
 fn extra_sums(
@@ -34,6 +41,10 @@ fn extra_sums(
         for (var slot = first; slot < end; slot++) {
             sum += extra_slots[EXTRA_FLOATS * slot + k];
         }
+#if SHARDED
+        sums[sum_places[c] + SLOT_FLOATS + k] = sum;
+#else
         extra_gradients[k * state.visible_capacity + c] = sum;
+#endif
     }
 }

@@ -9,6 +9,8 @@
 // skips Gaussians that the camera does not show.
 // In permutation BATCH, a step of a batch of several: step 2 writes no gradient_means2d, and adds to the statistics of
 // density control. There is no step 3.
+// In permutation SHARDED of it, one invocation per visible Gaussian of this engine's part, `shown` and `sums` are shipments:
+// parts.wgsl.
 // CPU version: `run_gradients` in cpu/src/stages/update.rs. Reference: dapple_reference::gradients.
 #import shared/step
 #import shared/groups
@@ -20,10 +22,15 @@
 @group(0) @binding(1) var<storage, read> state: State;
 @group(0) @binding(2) var<storage, read> geometry: array<f32>;
 @group(0) @binding(3) var<storage, read> sh_rest: array<u32>;
+#if SHARDED
+@group(0) @binding(5) var<storage, read> shown: array<u32>;
+@group(0) @binding(6) var<storage, read> sums: array<f32>;
+#else
 @group(0) @binding(4) var<storage, read> visible_rank: array<u32>;
 @group(0) @binding(5) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(6) var<storage, read> splat_gradients: array<f32>;
-// Out.
+#endif
+// Out, or in and out.
 @group(0) @binding(7) var<storage, read_write> gradient_geometry: array<f32>;
 @group(0) @binding(8) var<storage, read_write> gradient_sh: array<f32>;
 #if BATCH
@@ -54,13 +61,18 @@
 @group(0) @binding(15) var<storage, read> normal_gradients: array<f32>;
 #endif
 
+#if SHARDED
+#import shared/shipped_sums
+#else
+#import shared/slot_sums
+#if ABSOLUTE
+#import shared/absolute_sums
+#endif
+#endif
 #if BATCH
 #import shared/density
 #import shared/gaussian_backward
 #else
-#if ABSOLUTE
-#import shared/absolute_sums
-#endif
 #import shared/pose_sum
 #endif
 #import shared/sh_read
@@ -142,6 +154,27 @@ fn put(i: u32, place: u32, g: GaussianGradient) {
 }
 
 #if BATCH
+#if SHARDED
+@compute @workgroup_size(256)
+fn add_rows(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let c = group_number(id, dispatched) * 256u + local;
+    if state.halted != 0u || c >= step.shown {
+        return;
+    }
+    let i = shown[shown_row(c)];
+    if i >= state.gaussians {
+        return;
+    }
+    let view = views[step.view];
+    let g = gaussian_backward(i, c + 1u, load_gaussian(i, state.capacity), view);
+    put(i, c + 1u, g);
+    note_density(i, c + 1u, view, g.mean2d);
+}
+#else
 @compute @workgroup_size(256)
 fn gradients(
     @builtin(workgroup_id) id: vec3u,
@@ -163,6 +196,7 @@ fn gradients(
         note_density(i, place, view, g.mean2d);
     }
 }
+#endif
 #else
 @compute @workgroup_size(256)
 fn gradients(

@@ -7,14 +7,15 @@
 // 2. In the engine that renders the view: `open` takes the number of Gaussians of all parts, `find_blocks` finds the
 //    places of blocks from the heads of all parts, and `receive`, for each part, writes what `project` and `order` write.
 //    The places of visible Gaussians are in order of index in the model, as in one engine.
-// 3. There, after `slot_sums`: `pack`, for each part, writes `sums` in the order of `shown`.
-// 4. In the engine that holds the Gaussians again, before `update`: `open`, `clear_places` and `restore` write what
-//    `project` and `slot_sums` write for them, with places in the order of `shown`.
+// 3. There, `slot_sums` and `extra_sums` write `sums` of all parts, each in the order of `shown`.
+// 4. In the engine that holds the Gaussians again, before `update` and in the first step of a batch: `open`,
+//    `clear_places` and `restore` write what `project` and `slot_sums` write for them, with places in the order of `shown`.
+//    In later steps of a batch `add_rows` of gradients.wgsl reads `shown` and `sums` themselves.
 //
 // Bindings: state, groups; group_visible, sums before each workgroup of `project`; part (number of the part, its
-// visible Gaussians, number of parts); shown; part_heads, the heads of all parts; block_places, by block of the model: what to add to a
+// visible Gaussians, number of parts, first word of its sums among those of all parts); shown; part_heads, the heads of all parts; block_places, by block of the model: what to add to a
 // place in a part; visible_rank, splats2d, tiles_touched; depth_keys, depth_values; splat_gradients, and in permutation
-// EXTRA_SLOTS extra_gradients; sums.
+// EXTRA_SLOTS extra_gradients; sums; sum_places, by place: where its sums begin.
 
 #import shared/halt
 
@@ -39,13 +40,10 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(14) var<storage, read_write> block_places: array<u32>;
 #if EXTRA_SLOTS
 @group(0) @binding(12) var<storage, read_write> extra_gradients: array<f32>;
-#import shared/extra_slots
-const SUM_WORDS: u32 = SLOT_FLOATS + EXTRA_FLOATS;
-#else
-const SUM_WORDS: u32 = SLOT_FLOATS;
 #endif
+@group(0) @binding(15) var<storage, read_write> sum_places: array<u32>;
 
-const SPLAT_AT: u32 = 2u;
+#import shared/shown_rows
 
 // Rows of the Gaussians of a workgroup: memory is read and written in order, rows one by one.
 var<workgroup> rows: array<u32, SCAN_WIDTH * SHOWN_WORDS>;
@@ -186,35 +184,7 @@ fn receive(
     // The depth is number 9 of splats2d.
     depth_keys[place] = rows[row + SPLAT_AT + 9u];
     depth_values[place] = place;
-}
-
-@compute @workgroup_size(SCAN_WIDTH)
-fn pack(
-    @builtin(workgroup_id) id: vec3u,
-    @builtin(num_workgroups) dispatched: vec3u,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let first = group_number(id, dispatched) * SCAN_WIDTH;
-    let row = SUM_WORDS * local;
-    if local < gaussians_from(first) {
-        let k = first + local;
-        let place = place_of(shown[SHOWN_HEAD + SHOWN_WORDS * k], k);
-        for (var f = 0u; f < SLOT_FLOATS; f++) {
-            let sum = splat_gradients[f * state.visible_capacity + place];
-            rows[row + f] = bitcast<u32>(sum);
-        }
-#if EXTRA_SLOTS
-        for (var f = 0u; f < EXTRA_FLOATS; f++) {
-            let sum = extra_gradients[f * state.visible_capacity + place];
-            rows[row + SLOT_FLOATS + f] = bitcast<u32>(sum);
-        }
-#endif
-    }
-    workgroupBarrier();
-    let words = SUM_WORDS * gaussians_from(first);
-    for (var w = local; w < words; w += SCAN_WIDTH) {
-        sums[SUM_WORDS * first + w] = bitcast<f32>(rows[w]);
-    }
+    sum_places[place] = part.w + SUM_WORDS * (first + local);
 }
 
 @compute @workgroup_size(256)

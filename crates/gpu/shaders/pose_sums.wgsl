@@ -44,6 +44,7 @@
 @group(0) @binding(12) var<storage, read> normal_gradients: array<f32>;
 #endif
 
+#import shared/slot_sums
 #import shared/pose_sum
 
 #import shared/sh_read

@@ -14,6 +14,8 @@
 //    round of adding.
 // The order of the additions depends only on the counts.
 //
+// In permutation SHARDED the sums go to the engines that hold the Gaussians, where sum_places says: parts.wgsl.
+//
 // Bindings: state; emit_starts, by rank, total last; depth_values, the place of a rank's Gaussian among the visible
 // Gaussians; slots; splat_gradients out, by place.
 
@@ -24,9 +26,14 @@
 @group(0) @binding(1) var<storage, read> emit_starts: array<u32>;
 @group(0) @binding(2) var<storage, read> depth_values: array<u32>;
 @group(0) @binding(3) var<storage, read> slots: array<f32>;
+#if SHARDED
+@group(0) @binding(4) var<storage, read_write> sums: array<f32>;
+@group(0) @binding(5) var<storage, read> sum_places: array<u32>;
+#else
 @group(0) @binding(4) var<storage, read_write> splat_gradients: array<f32>;
+#endif
 
-#import shared/slot_sums
+#import shared/slot_sum
 
 const SLOTS_THREADS: u32 = 256u;
 const SLOTS_LANES: u32 = SLOTS_THREADS / SLOT_SUMS_GAUSSIANS;
@@ -98,7 +105,11 @@ fn team_sum(team: u32, field: u32) -> f32 {
 }
 
 fn store_field(rank: u32, field: u32, sum: f32) {
+#if SHARDED
+    sums[sum_places[depth_values[rank]] + field] = sum;
+#else
     splat_gradients[field * state.visible_capacity + depth_values[rank]] = sum;
+#endif
 }
 
 @compute @workgroup_size(SLOTS_THREADS)

@@ -70,6 +70,10 @@
 #import shared/gaussian_gradient
 #import shared/storage
 #else
+#import shared/slot_sums
+#if ABSOLUTE
+#import shared/absolute_sums
+#endif
 #import shared/density
 #import shared/gaussian_backward
 #endif

@@ -87,18 +87,14 @@ static FRONT_OF_PARTS: Passes = passes![
     &ranges::PASS,
     &blend::PASS,
 ];
-static BACK_OF_PARTS: Passes = passes![
-    &blend_backward::PASS,
-    &update::SUMS,
-    &update::EXTRA_SUMS,
-    &report::PASS,
-];
+static BACK_OF_PARTS: Passes = passes![&blend_backward::PASS, &report::PASS];
 static UPDATE_PART: Passes = passes![
     &update::PASS,
     &batch::SUMS,
     &batch::UPDATE_PASS,
     &report::PASS,
 ];
+static MOVE_PART: Passes = passes![&batch::UPDATE_PASS, &report::PASS];
 static SCORE: Passes = passes![&score::PASS];
 static SHOWN: Passes = passes![&bytes::PASS, &surface::PASS];
 static BEFORE_STEP: Passes = passes![Point::BeforeStep];
@@ -129,12 +125,14 @@ pub enum Plan {
     OpenParts,
     /// A render of them.
     FrontOfParts,
-    /// From the gradient of such a render to the sums of its Gaussians, and the report.
+    /// From the gradient of such a render to its gradient slots, and the report.
     BackOfParts,
     /// Preparation for such sums of a part.
     OpenPart,
     /// From them to new parameters of the part.
     UpdatePart,
+    /// After the gradients of a batch are added: its last step, and the report.
+    MovePart,
     /// From a render to its scores.
     Score,
     /// From a render to an 8-bit, count or surface image.
@@ -149,7 +147,7 @@ pub enum Plan {
 
 impl Plan {
     /// Every plan.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Front,
         Self::Loss,
         Self::Back,
@@ -161,6 +159,7 @@ impl Plan {
         Self::BackOfParts,
         Self::OpenPart,
         Self::UpdatePart,
+        Self::MovePart,
         Self::Score,
         Self::Shown,
         Self::BeforeStep,
@@ -191,6 +190,7 @@ impl Plan {
             Self::FrontOfParts => &FRONT_OF_PARTS,
             Self::BackOfParts => &BACK_OF_PARTS,
             Self::UpdatePart => &UPDATE_PART,
+            Self::MovePart => &MOVE_PART,
             Self::Score => &SCORE,
             Self::Shown => &SHOWN,
             Self::BeforeStep => &BEFORE_STEP,

@@ -2,6 +2,6 @@
 // `place` - 1 among the visible ones. The importing shader declares `extra_gradients: array<f32>`, whose sums are
 // derivatives of the base-2 exponent.
 fn absolute_sums(place: u32) -> vec2f {
-    let at = place - 1u;
-    return 0.6931471805599453 * vec2f(extra_gradients[at], extra_gradients[state.visible_capacity + at]);
+    let c = place - 1u;
+    return 0.6931471805599453 * vec2f(extra_gradients[c], extra_gradients[state.visible_capacity + c]);
 }

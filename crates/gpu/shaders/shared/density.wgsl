@@ -1,8 +1,5 @@
 // Statistics of density control. The importing shader declares `stats: array<f32>`, sums of norms, then counts, and in
-// permutation ABSOLUTE `extra_gradients: array<f32>`.
-#if ABSOLUTE
-#import shared/absolute_sums
-#endif
+// permutation ABSOLUTE `absolute_sums`, of shared/absolute_sums or shared/shipped_sums.
 
 // Adds a visible Gaussian's gradient by its centre in normalised pixels, where half the image is 1.
 fn note_density(i: u32, place: u32, view: View, mean2d: vec2f) {

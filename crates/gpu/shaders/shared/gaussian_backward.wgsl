@@ -9,10 +9,11 @@
 // In permutation NORMALS the sums of the second blend are added: the importing shader declares `normal_gradients:
 // array<f32>`, like splat_gradients, with the derivatives by distances as tenth field.
 //
+// The importing shader imports shared/slot_sums or shared/shipped_sums.
+//
 // In permutation DEPTH the importing shader declares `extra_gradients: array<f32>`, in permutation MLP `looked:
 // array<vec4f>`, of which it reads the gains of the colour. The offsets of the appearance MLP do not matter here.
 #import shared/clamped_colour
-#import shared/slot_sums
 #import shared/extra_slots
 #import shared/projection_backward
 #import shared/sh_backward
@@ -79,8 +80,7 @@ fn gaussian_backward(i: u32, place: u32, old: Gaussian, view: View) -> GaussianG
         let c = place - 1u;
         sums = load_sums(c);
         d = view_direction(old.mean, view.centre.xyz);
-        let rgb = vec3f(splats2d[3u * c + 1u].zw, splats2d[3u * c + 2u].x);
-        d_rgb = unclamped_gradient(sums.colour, rgb);
+        d_rgb = unclamped_gradient(sums.colour, load_colour(c));
 #if MLP
         d_rgb *= looked[2u * c].xyz;
 #endif

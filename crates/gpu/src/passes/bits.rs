@@ -61,7 +61,7 @@ bits! {
     /// Gradients are written out.
     GRADIENTS,
     /// The engine holds a part of the model.
-    PART,
+    SHARDED,
     /// A step of a batch of several.
     BATCH,
     /// A step of a batch that is not its last.

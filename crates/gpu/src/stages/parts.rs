@@ -2,7 +2,7 @@
 
 use super::blend_backward::EXTRA;
 use super::order::SORT;
-use super::project::GAUSSIANS;
+use super::project::{GAUSSIANS, OPTICS};
 use super::shaders;
 use crate::layout::{PART_BLOCKS, SHOWN_HEAD};
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
@@ -26,9 +26,14 @@ const CLEAR: Code = Code::new("parts", "clear_places");
 /// After [`COUNTED`]: writes [`SHOWN`].
 pub const SEND: Code = Code::new("parts", "send");
 /// After [`OPENED_ALL`], for each part: takes [`SHOWN`].
-pub const RECEIVE: Code = Code::new("parts", "receive");
-/// After `slot_sums`, for each part: writes [`SUMS`].
-pub const PACK: Code = Code::new("parts", "pack").by(EXTRA);
+pub const RECEIVE: Code = Code::new("parts", "receive").by(EXTRA);
+/// After `blend_backward`: writes [`SUMS`] of all parts.
+pub const SLOT_SUMS: Code = Code::new("slot_sums", "slot_sums").by(Bits::SHARDED);
+/// After [`SLOT_SUMS`] with [`EXTRA`]: writes the rest of [`SUMS`].
+pub const EXTRA_SUMS: Code = Code::new("extra_sums", "extra_sums").by(EXTRA.with(Bits::SHARDED));
+/// In steps of a batch after its first, instead of [`RESTORE`] and [`super::batch::SUMS`]: adds gradients.
+pub const ADD_ROWS: Code =
+    Code::new("gradients", "add_rows").by(EXTRA.with(OPTICS).with(Bits::BATCH).with(Bits::SHARDED));
 /// After [`OPENED`]: takes [`SHOWN`] and [`SUMS`].
 pub const RESTORE: Code = Code::new("parts", "restore").by(EXTRA);
 
@@ -36,10 +41,13 @@ pub const RESTORE: Code = Code::new("parts", "restore").by(EXTRA);
 pub static COUNTED: Pass = Pass {
     shaders: shaders!["parts"],
     kernels: &[PREFIX],
-    needs: Bits::PART,
+    needs: Bits::SHARDED,
     tensors: &[
-        Tensor::new(Axis::One, HEADS, PART_BLOCKS * SHOWN_HEAD).when(Bits::PART),
-        Tensor::new(Axis::One, "block_places", PART_BLOCKS).when(Bits::PART),
+        Tensor::new(Axis::One, HEADS, PART_BLOCKS * SHOWN_HEAD).when(Bits::SHARDED),
+        Tensor::new(Axis::One, "block_places", PART_BLOCKS).when(Bits::SHARDED),
+        Tensor::new(Axis::Visible, "sum_places", 1)
+            .and_one()
+            .when(Bits::SHARDED),
     ],
     ..Pass::new("parts", |r| r.run(&PREFIX, Size::ONE))
 };
@@ -47,7 +55,7 @@ pub static COUNTED: Pass = Pass {
 /// Instead of `project`: prepares for the visible Gaussians of all parts, whose heads are there.
 pub static OPENED_ALL: Pass = Pass {
     kernels: &[BEGIN, OPEN, FIND],
-    needs: Bits::PART,
+    needs: Bits::SHARDED,
     ..Pass::new("parts", |r| {
         r.run(&BEGIN, Size::ONE)?;
         r.run(&OPEN, Size::ONE)?;
@@ -57,14 +65,14 @@ pub static OPENED_ALL: Pass = Pass {
 
 /// After [`RECEIVE`]: sorts the visible Gaussians by depth.
 pub static SORTED: Pass = Pass {
-    needs: Bits::PART,
+    needs: Bits::SHARDED,
     ..Pass::new("parts", |r| r.sort(&SORT))
 };
 
 /// Before `update`: prepares for the visible Gaussians of this part.
 pub static OPENED: Pass = Pass {
     kernels: &[BEGIN, OPEN, CLEAR],
-    needs: Bits::PART,
+    needs: Bits::SHARDED,
     ..Pass::new("parts", |r| {
         r.run(&BEGIN, Size::ONE)?;
         r.run(&OPEN, Size::ONE)?;

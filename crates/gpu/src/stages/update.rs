@@ -11,6 +11,7 @@ use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 /// The kernel that adds up gradient slots, also those of a second blend.
 pub const SLOTS: Code = Code::new("slot_sums", "slot_sums");
 const EXTRA_SLOTS: Code = Code::new("extra_sums", "extra_sums").by(EXTRA);
+
 const KERNEL: Code =
     Code::new("update", "update").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(OF_FEATURES));
 

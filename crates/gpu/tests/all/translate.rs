@@ -168,7 +168,16 @@ fn axes() -> Vec<Axis> {
         switch(&["IMAGE_ONLY"]),
         switch(&["COUNTS"]),
         switch(&["EXTRAS"]),
-        switch(&["BATCH"]),
+        Axis {
+            names: &["BATCH", "SHARDED"],
+            settings: vec![
+                setting("", |d| d),
+                setting("BATCH", |d| d.flag("BATCH", true)),
+                setting("BATCH and SHARDED", |d| {
+                    d.flag("BATCH", true).flag("SHARDED", true)
+                }),
+            ],
+        },
         Axis {
             names: &["ABSOLUTE", "DEPTH", "EXTRA_SLOTS"],
             settings: vec![

@@ -6,7 +6,11 @@ use crate::engine::GpuEngine;
 use crate::layout::{self, SHOWN_HEAD, SHOWN_WORDS, SLOT_FLOATS};
 use crate::passes::{Bits, Code};
 use crate::plans::Plan;
-use crate::stages::parts::{HEADS, PACK, RECEIVE, RESTORE, SEND, SHOWN, SUMS};
+use crate::stages::batch;
+use crate::stages::blend_backward::EXTRA;
+use crate::stages::parts::{
+    ADD_ROWS, EXTRA_SUMS, HEADS, RECEIVE, RESTORE, SEND, SHOWN, SLOT_SUMS, SUMS,
+};
 use dapple_engine::{Shipment, ShownPart};
 use dapple_runtime::{ByteSlice, CommandList, Gpu, Groups, Values, wgpu};
 use dapple_scene::{Error, Result};
@@ -96,12 +100,9 @@ impl GpuEngine {
         let bytes = HEAD_BYTES + u64::from(expected) * SHOWN_BYTES;
         let mut sent = self.sharded.mail.outgoing(&self.context.gpu, &[bytes])?;
         let sent = sent.pop().unwrap_or_default();
-        let run = Run {
-            code: &SEND,
-            place: [0, self.capacity.gaussians, 1],
-            shipments: &[(SHOWN, sent.slice()?)],
-        };
-        self.encode(work, values, bits, run)?;
+        let shipments = [(SHOWN, sent.slice()?)];
+        let run = Run::over_rows(&SEND, [0, self.capacity.gaussians, 1, 0], &shipments);
+        self.encode(work, values, bits, &run)?;
         Ok(sent)
     }
 
@@ -120,19 +121,29 @@ impl GpuEngine {
         })
     }
 
-    /// Encodes what precedes a render of the Gaussians of all parts. Returns the shipments on this GPU.
+    /// Encodes what precedes a render of the Gaussians of all parts. Returns the shipments of the sums of their gradients,
+    /// which [`Self::sum_slots`] fills.
     pub(super) fn receive_parts(
         &mut self,
         work: &mut Work,
         values: Values<'_>,
         bits: Bits,
         coming: Vec<Coming>,
-    ) -> Result<Vec<Here>> {
+    ) -> Result<Here> {
+        let each = match bits.has(Bits::IMAGE_ONLY) {
+            true => 0,
+            false => sum_bytes(bits),
+        };
+        let sizes = coming.iter();
+        let sizes = sizes.map(|part| u64::from(part.rows) * each);
+        let sizes: Vec<u64> = sizes.collect();
+        let sums = self.sharded.mail.outgoing(&self.context.gpu, &sizes)?;
+        let shown = coming.iter().map(|part| part.rows).sum();
         let mut received = Vec::with_capacity(coming.len());
         let mut heads = self.go_on()?;
         let all_heads = ByteSlice::from(self.buffers.get(HEADS)?);
         let parts = coming.len() as u32;
-        for (number, part) in (0..parts).zip(coming) {
+        for ((number, part), sums) in (0..parts).zip(coming).zip(&sums) {
             let head = all_heads.part(u64::from(number) * HEAD_BYTES, HEAD_BYTES)?;
             let shown = part.shown.arrive()?;
             match part.rows {
@@ -140,47 +151,66 @@ impl GpuEngine {
                 0 => heads.clear(head)?,
                 _ => heads.copy(shown.part(0, HEAD_BYTES)?, head)?,
             }
-            received.push(Here {
-                place: [number, part.rows, parts],
-                shown,
-            });
+            received.push(([number, part.rows, parts, sums.first_word()?], shown));
         }
         work.add(heads, values);
         let recording = self.recording(Plan::OpenParts, bits, 0)?;
         recording.encode_with(&mut work.encoder, values);
-        for part in &received {
-            let run = Run {
-                code: &RECEIVE,
-                place: part.place,
-                shipments: &[(SHOWN, part.shown.clone())],
-            };
-            self.encode(work, values, bits, run)?;
+        for (place, shown) in received {
+            let shipments = [(SHOWN, shown)];
+            let run = Run::over_rows(&RECEIVE, place, &shipments);
+            self.encode(work, values, bits, &run)?;
         }
-        Ok(received)
+        Ok(Here {
+            shown,
+            all_sums: GpuShipment::whole(&sums),
+            sums,
+        })
     }
 
-    /// After the backward pass: encodes the shipments of the sums of each part.
-    pub(super) fn pack(
+    /// After the backward pass: encodes the sums of all parts, in the shipments that [`Self::receive_parts`] returned.
+    pub(super) fn sum_slots(
         &mut self,
         work: &mut Work,
         values: Values<'_>,
         bits: Bits,
-        received: &[Here],
-    ) -> Result<Vec<GpuShipment>> {
-        let sizes = received.iter();
-        let sizes = sizes.map(|part| u64::from(part.place[1]) * sum_bytes(bits));
-        let sizes: Vec<u64> = sizes.collect();
-        let gpu = &self.context.gpu;
-        let sums = self.sharded.mail.outgoing(gpu, &sizes)?;
-        for (part, sums) in received.iter().zip(&sums) {
-            let run = Run {
-                code: &PACK,
-                place: part.place,
-                shipments: &[(SHOWN, part.shown.clone()), (SUMS, sums.slice()?)],
-            };
-            self.encode(work, values, bits, run)?;
+        received: &Here,
+    ) -> Result<()> {
+        let Some(all) = &received.all_sums else {
+            return Ok(());
+        };
+        let shown = received.shown;
+        let mut run = Run {
+            code: &SLOT_SUMS,
+            place: [0, shown, 1, 0],
+            groups: shown.div_ceil(layout::SLOT_SUMS_GAUSSIANS),
+            shipments: &[(SUMS, all.slice()?)],
+            borrows: &[],
+        };
+        self.encode(work, values, bits, &run)?;
+        if bits.meets(EXTRA) {
+            run.code = &EXTRA_SUMS;
+            run.groups = shown.div_ceil(layout::WORKGROUP);
+            self.encode(work, values, bits, &run)?;
         }
-        Ok(sums)
+        Ok(())
+    }
+
+    /// Encodes what adds the gradients of the shown Gaussians of this part, in a step of a batch after its first.
+    pub(super) fn add_rows(
+        &mut self,
+        work: &mut Work,
+        values: Values<'_>,
+        bits: Bits,
+        (rows, [shown, sums]): (u32, [Received; 2]),
+    ) -> Result<()> {
+        work.add(self.go_on()?, values);
+        let shipments = [(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)];
+        let run = Run {
+            borrows: batch::SUMS.borrows,
+            ..Run::over_rows(&ADD_ROWS, [0, rows, 1, 0], &shipments)
+        };
+        self.encode(work, values, bits, &run)
     }
 
     /// Before `update`: encodes what puts the shown Gaussians and their sums where `update` reads them.
@@ -194,12 +224,9 @@ impl GpuEngine {
         work.add(self.go_on()?, values);
         let recording = self.recording(Plan::OpenPart, bits, 0)?;
         recording.encode_with(&mut work.encoder, values);
-        let run = Run {
-            code: &RESTORE,
-            place: [0, rows, 1],
-            shipments: &[(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)],
-        };
-        self.encode(work, values, bits, run)
+        let shipments = [(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)];
+        let run = Run::over_rows(&RESTORE, [0, rows, 1, 0], &shipments);
+        self.encode(work, values, bits, &run)
     }
 
     /// Returns a command that ends a halt: a view before may have lacked memory, and will be repeated after what follows.
@@ -217,14 +244,13 @@ impl GpuEngine {
         work: &mut Work,
         values: Values<'_>,
         bits: Bits,
-        run: Run<'_>,
+        run: &Run<'_>,
     ) -> Result<()> {
-        let [part, rows, parts] = run.place;
-        if rows == 0 {
+        if run.groups == 0 {
             return Ok(());
         }
         let gpu = &self.context.gpu;
-        let part = gpu.uniform("part", [part, rows, parts, 0])?;
+        let part = gpu.uniform("part", run.place)?;
         let mut commands = CommandList::new();
         commands.span("parts");
         for kernel in self.context.kernels(run.code, bits)? {
@@ -232,27 +258,46 @@ impl GpuEngine {
             slices.push(("part", (&part).into()));
             for binding in kernel.bindings() {
                 if slices.iter().all(|(name, _)| *name != binding) {
-                    slices.push((binding, self.buffers.get(binding)?.into()));
+                    let mut borrows = run.borrows.iter();
+                    let borrowed = borrows.find(|(name, _)| *name == binding);
+                    let tensor = borrowed.map_or(binding, |(_, tensor)| tensor);
+                    slices.push((binding, self.buffers.get(tensor)?.into()));
                 }
             }
-            let groups = Groups::flat(rows.div_ceil(layout::WORKGROUP));
-            commands.dispatch(kernel.bind_slices(gpu, &slices)?, groups);
+            commands.dispatch(kernel.bind_slices(gpu, &slices)?, Groups::flat(run.groups));
         }
         work.add(commands, values);
         Ok(())
     }
 }
 
-/// Number of a part, its rows with one invocation each, and the number of parts.
-type Place = [u32; 3];
+/// Number of a part, its rows, the number of parts, and the first word of its sums among those of all parts.
+type Place = [u32; 4];
 
 /// Kernel that binds shipments.
 pub struct Run<'a> {
     code: &'a Code,
     /// Binding `part` of `shaders/parts.wgsl`.
     place: Place,
+    /// Number of workgroups; 0 = the kernel does not run.
+    groups: u32,
     /// Shipments by the names of their bindings.
     shipments: &'a [(&'static str, ByteSlice)],
+    /// Other bindings whose names differ from those of their tensors.
+    borrows: &'static [(&'static str, &'static str)],
+}
+
+impl<'a> Run<'a> {
+    /// Creates a run with one invocation for each row.
+    fn over_rows(code: &'a Code, place: Place, shipments: &'a [(&'static str, ByteSlice)]) -> Self {
+        Self {
+            code,
+            place,
+            groups: place[1].div_ceil(layout::WORKGROUP),
+            shipments,
+            borrows: &[],
+        }
+    }
 }
 
 /// Shipment of a part in flight to this GPU.
@@ -261,10 +306,13 @@ pub struct Coming {
     shown: Received,
 }
 
-/// Shipment of a part on this GPU.
+/// Shipments of all parts on this GPU.
 pub struct Here {
-    place: Place,
-    shown: ByteSlice,
+    /// Number of Gaussians.
+    shown: u32,
+    /// Sums of the gradients of each part, and all as one.
+    pub sums: Vec<GpuShipment>,
+    all_sums: Option<GpuShipment>,
 }
 
 /// Returns the number of projected Gaussians of a shipment.

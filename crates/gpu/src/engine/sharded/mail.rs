@@ -49,6 +49,33 @@ impl GpuShipment {
         }
     }
 
+    /// Returns shipments that follow each other in a buffer as one; `None` if there are none on a device.
+    pub fn whole(parts: &[Self]) -> Option<Self> {
+        let Held::Device { buffer, first, .. } = &parts.first()?.0 else {
+            return None;
+        };
+        let Held::Device {
+            first: last, bytes, ..
+        } = &parts.last()?.0
+        else {
+            return None;
+        };
+        Some(Self::of(buffer, *first, last + bytes - first))
+    }
+
+    /// Returns the first word in its buffer.
+    ///
+    /// # Errors
+    /// It is beyond 32 bits.
+    pub fn first_word(&self) -> Result<u32> {
+        let word = match &self.0 {
+            Held::Device { first, .. } => first / size_of::<u32>() as u64,
+            Held::Host(_) => 0,
+        };
+        u32::try_from(word)
+            .map_err(|_| Error::input("the sums of a view take more words than 32 bits count"))
+    }
+
     /// Returns the bytes that a kernel of this GPU writes.
     pub fn slice(&self) -> Result<ByteSlice> {
         match &self.0 {

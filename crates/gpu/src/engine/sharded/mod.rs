@@ -79,7 +79,7 @@ impl Sharded for GpuEngine {
         settings: &RenderSettings,
     ) -> Result<ShownPart<GpuShipment>> {
         let camera = PosedCamera::new(camera)?;
-        let bits = self.prepare_front(&camera, settings, Bits::IMAGE_ONLY | Bits::PART)?;
+        let bits = self.prepare_front(&camera, settings, Bits::IMAGE_ONLY | Bits::SHARDED)?;
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         let values = Values::new(bytemuck::bytes_of(&immediates), &[])?;
         loop {
@@ -104,7 +104,7 @@ impl Sharded for GpuEngine {
         parts: &[GpuShipment],
     ) -> Result<Rendered> {
         let camera = PosedCamera::new(camera)?;
-        let bits = Bits::IMAGE_ONLY | Bits::PART | Bits::when(settings.depth, Bits::DEPTH);
+        let bits = Bits::IMAGE_ONLY | Bits::SHARDED | Bits::when(settings.depth, Bits::DEPTH);
         let bits = self.prepare_front(&camera, settings, bits)?;
         let immediates = layout::Step {
             shown: self.reserve_shown(parts)?,
@@ -181,8 +181,17 @@ impl Sharded for GpuEngine {
             if sums.len() as u64 != u64::from(shown) * sum_bytes(bits) {
                 return Err(Error::internal("sums came for another number of Gaussians"));
             }
-            self.restore(&mut work, values, bits, (shown, coming))?;
-            let recording = self.recording(Plan::UpdatePart, bits, 0)?;
+            let plan = match settings.batch.is_first() {
+                true => {
+                    self.restore(&mut work, values, bits, (shown, coming))?;
+                    Plan::UpdatePart
+                }
+                false => {
+                    self.add_rows(&mut work, values, bits, (shown, coming))?;
+                    Plan::MovePart
+                }
+            };
+            let recording = self.recording(plan, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
             if settings.checks_numbers() {
                 let recording = self.recording(Plan::Finite, bits, 0)?;
@@ -234,7 +243,7 @@ impl GpuEngine {
             check_settings(settings)?;
             let (features, mut at) = self.features();
             features.prepare(&mut at, *view, settings)?;
-            all.push(self.step_bits(*view, settings) | Bits::PART);
+            all.push(self.step_bits(*view, settings) | Bits::SHARDED);
         }
         // Every step's buffers, before the first command.
         for bits in &all {
@@ -324,7 +333,8 @@ impl GpuEngine {
                 let recording = self.recording(plan, bits, slot)?;
                 recording.encode_with(&mut work.encoder, values);
             }
-            all_sums.push(self.pack(&mut work, values, bits, &received)?);
+            self.sum_slots(&mut work, values, bits, &received)?;
+            all_sums.push(received.sums);
             work.end_step(&self.context.gpu);
         }
         Ok(Begun {

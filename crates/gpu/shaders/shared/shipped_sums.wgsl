@@ -1,0 +1,25 @@
+// What shared/slot_sums and shared/absolute_sums have, from shipments (parts.wgsl), whose rows are by place. The importing shader declares
+// `shown: array<u32>` and `sums: array<f32>`.
+#import shared/slot_sum
+#import shared/shown_rows
+
+fn load_sums(c: u32) -> SlotSums {
+    let at = SUM_WORDS * c;
+    return SlotSums(
+        vec3f(sums[at], sums[at + 1u], sums[at + 2u]),
+        vec3f(sums[at + 3u], sums[at + 4u], sums[at + 5u]),
+        vec3f(sums[at + 6u], sums[at + 7u], sums[at + 8u]),
+    );
+}
+
+fn load_colour(c: u32) -> vec3f {
+    let at = shown_row(c) + SPLAT_AT + 6u;
+    return bitcast<vec3f>(vec3u(shown[at], shown[at + 1u], shown[at + 2u]));
+}
+
+#if ABSOLUTE
+fn absolute_sums(place: u32) -> vec2f {
+    let at = SUM_WORDS * (place - 1u) + SLOT_FLOATS;
+    return 0.6931471805599453 * vec2f(sums[at], sums[at + 1u]);
+}
+#endif
