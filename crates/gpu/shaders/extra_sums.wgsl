@@ -42,7 +42,7 @@ fn extra_sums(
             sum += extra_slots[EXTRA_FLOATS * slot + k];
         }
 #if SHARDED
-        sums[sum_places[c] + SLOT_FLOATS + k] = sum;
+        sums[sum_places[c] % SUM_PLACES + SLOT_FLOATS + k] = sum;
 #else
         extra_gradients[k * state.visible_capacity + c] = sum;
 #endif

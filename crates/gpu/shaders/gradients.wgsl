@@ -9,8 +9,8 @@
 // skips Gaussians that the camera does not show.
 // In permutation BATCH, a step of a batch of several: step 2 writes no gradient_means2d, and adds to the statistics of
 // density control. There is no step 3.
-// In permutation SHARDED of it, one invocation per visible Gaussian of this engine's part, `shown` and `sums` are shipments:
-// parts.wgsl.
+// In permutation SHARDED of it, one invocation per visible Gaussian of this engine's part, `shown_indices` and `sums` are of
+// shipments: parts.wgsl.
 // CPU version: `run_gradients` in cpu/src/stages/update.rs. Reference: dapple_reference::gradients.
 #import shared/step
 #import shared/groups
@@ -23,7 +23,7 @@
 @group(0) @binding(2) var<storage, read> geometry: array<f32>;
 @group(0) @binding(3) var<storage, read> sh_rest: array<u32>;
 #if SHARDED
-@group(0) @binding(5) var<storage, read> shown: array<u32>;
+@group(0) @binding(5) var<storage, read> shown_indices: array<u32>;
 @group(0) @binding(6) var<storage, read> sums: array<f32>;
 #else
 @group(0) @binding(4) var<storage, read> visible_rank: array<u32>;
@@ -165,7 +165,7 @@ fn add_rows(
     if state.halted != 0u || c >= step.shown {
         return;
     }
-    let i = shown[shown_row(c)];
+    let i = shown_indices[c];
     if i >= state.gaussians {
         return;
     }

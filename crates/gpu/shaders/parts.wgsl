@@ -10,12 +10,15 @@
 // 3. There, `slot_sums` and `extra_sums` write `sums` of all parts, each in the order of `shown`.
 // 4. In the engine that holds the Gaussians again, before `update` and in the first step of a batch: `open`,
 //    `clear_places` and `restore` write what `project` and `slot_sums` write for them, with places in the order of `shown`.
-//    In later steps of a batch `add_rows` of gradients.wgsl reads `shown` and `sums` themselves.
+//    In later steps of a batch `add_rows` of gradients.wgsl reads `sums` themselves, and indices behind the rows of `shown`,
+//    which do not travel.
 //
 // Bindings: state, groups; group_visible, sums before each workgroup of `project`; part (number of the part, its
-// visible Gaussians, number of parts, first word of its sums among those of all parts); shown; part_heads, the heads of all parts; block_places, by block of the model: what to add to a
+// visible Gaussians, number of parts, first word of its sums among those of all parts, or of
+// the indices in `shown`); shown; part_heads, the heads of all parts; block_places, by block of the model: what to add to a
 // place in a part; visible_rank, splats2d, tiles_touched; depth_keys, depth_values; splat_gradients, and in permutation
-// EXTRA_SLOTS extra_gradients; sums; sum_places, by place: where its sums begin.
+// EXTRA_SLOTS extra_gradients; sums; sum_places, by place: the word where its sums begin,
+// and above it three bits for clamped channels, which have no gradient.
 
 #import shared/halt
 
@@ -43,7 +46,10 @@ const SCAN_WIDTH: u32 = 256u;
 #endif
 @group(0) @binding(15) var<storage, read_write> sum_places: array<u32>;
 
-#import shared/shown_rows
+#import shared/sum_words
+
+// Place of the numbers of splats2d among the words of a Gaussian in `shown`.
+const SPLAT_AT: u32 = 2u;
 
 // Rows of the Gaussians of a workgroup: memory is read and written in order, rows one by one.
 var<workgroup> rows: array<u32, SCAN_WIDTH * SHOWN_WORDS>;
@@ -83,6 +89,10 @@ fn send(
         let row = SHOWN_WORDS * scanned.before;
         let c = rank - 1u;
         rows[row] = i;
+        let index_at = part.w + group_visible[block] + scanned.before;
+        if index_at < arrayLength(&shown) {
+            shown[index_at] = i;
+        }
         rows[row + 1u] = tiles_touched[c];
         for (var p = 0u; p < 3u; p++) {
             put_part(row + SPLAT_AT + 4u * p, splats2d[3u * c + p]);
@@ -94,7 +104,7 @@ fn send(
         let first = SHOWN_HEAD + SHOWN_WORDS * group_visible[block];
         for (var w = index_of(at); w < words; w += SCAN_WIDTH) {
             // The host did not know the number of Gaussians, and repeats a shipment that was too short.
-            if first + w < arrayLength(&shown) {
+            if first + w < part.w {
                 shown[first + w] = rows[w];
             }
         }
@@ -184,7 +194,10 @@ fn receive(
     // The depth is number 9 of splats2d.
     depth_keys[place] = rows[row + SPLAT_AT + 9u];
     depth_values[place] = place;
-    sum_places[place] = part.w + SUM_WORDS * (first + local);
+    // The signs of colours, which mark clamped channels.
+    let signs = vec3u(rows[row + SPLAT_AT + 6u], rows[row + SPLAT_AT + 7u], rows[row + SPLAT_AT + 8u]) >> vec3u(31u);
+    let clamped = signs.x | signs.y << 1u | signs.z << 2u;
+    sum_places[place] = (part.w + SUM_WORDS * (first + local)) | clamped * SUM_PLACES;
 }
 
 @compute @workgroup_size(256)

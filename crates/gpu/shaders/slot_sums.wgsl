@@ -106,7 +106,10 @@ fn team_sum(team: u32, field: u32) -> f32 {
 
 fn store_field(rank: u32, field: u32, sum: f32) {
 #if SHARDED
-    sums[sum_places[depth_values[rank]] + field] = sum;
+    let place = sum_places[depth_values[rank]];
+    // Fields 6 to 8 are by colour.
+    let is_clamped = field >= 6u && ((place / SUM_PLACES) >> (field - 6u) & 1u) != 0u;
+    sums[place % SUM_PLACES + field] = select(sum, 0.0, is_clamped);
 #else
     splat_gradients[field * state.visible_capacity + depth_values[rank]] = sum;
 #endif

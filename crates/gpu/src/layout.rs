@@ -254,6 +254,9 @@ pub const SHOWN_WORDS: u32 = 14;
 /// Words before the Gaussians in `shown`: the Gaussians before each block of the part, and the number of all.
 pub const SHOWN_HEAD: u32 = PART_BLOCKS + 4;
 
+/// Limit of a word in `sum_places` of `shaders/parts.wgsl`; the bits above are flags.
+pub const SUM_PLACES: u32 = 1 << 29;
+
 /// Most blocks of a model.
 pub const PART_BLOCKS: u32 = sharded::BLOCKS as u32;
 
@@ -319,6 +322,7 @@ pub fn defines() -> Defines {
         .u32("SLOT_FLOATS", SLOT_FLOATS)
         .u32("SHOWN_WORDS", SHOWN_WORDS)
         .u32("SHOWN_HEAD", SHOWN_HEAD)
+        .u32("SUM_PLACES", SUM_PLACES)
         .u32("PART_BLOCKS", PART_BLOCKS)
         .u32("BLOCKS_PER_TILE", BLOCKS_PER_TILE)
         .u32(

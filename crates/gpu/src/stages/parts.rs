@@ -10,6 +10,8 @@ use crate::recorder::Size;
 
 /// Binding of the Gaussians that a view shows: [`SHOWN_HEAD`] words, then [`SHOWN_WORDS`](crate::layout::SHOWN_WORDS) for each.
 pub const SHOWN: &str = "shown";
+/// Binding of the indices of the Gaussians in [`SHOWN`], which do not travel.
+pub const INDICES: &str = "shown_indices";
 /// Binding of the sums of the Gaussians in [`SHOWN`], side by side.
 pub const SUMS: &str = "sums";
 /// Heads of all parts' [`SHOWN`].

@@ -1,6 +1,6 @@
 //! Kernels that bind shipments, which differ from view to view: they are not in the recorded plans.
 
-use super::mail::{GpuShipment, Received};
+use super::mail::{ALIGNMENT, GpuShipment, Received};
 use super::progress::Reports;
 use crate::engine::GpuEngine;
 use crate::layout::{self, SHOWN_HEAD, SHOWN_WORDS, SLOT_FLOATS};
@@ -9,7 +9,7 @@ use crate::plans::Plan;
 use crate::stages::batch;
 use crate::stages::blend_backward::EXTRA;
 use crate::stages::parts::{
-    ADD_ROWS, EXTRA_SUMS, HEADS, RECEIVE, RESTORE, SEND, SHOWN, SLOT_SUMS, SUMS,
+    ADD_ROWS, EXTRA_SUMS, HEADS, INDICES, RECEIVE, RESTORE, SEND, SHOWN, SLOT_SUMS, SUMS,
 };
 use dapple_engine::{Shipment, ShownPart};
 use dapple_runtime::{ByteSlice, CommandList, Gpu, Groups, Values, wgpu};
@@ -97,13 +97,18 @@ impl GpuEngine {
         bits: Bits,
     ) -> Result<GpuShipment> {
         let expected = self.sharded.expected(self.capacity.visible);
-        let bytes = HEAD_BYTES + u64::from(expected) * SHOWN_BYTES;
-        let mut sent = self.sharded.mail.outgoing(&self.context.gpu, &[bytes])?;
+        let rows = HEAD_BYTES + u64::from(expected) * SHOWN_BYTES;
+        let local = rows.next_multiple_of(ALIGNMENT);
+        let indices = u64::from(expected) * size_of::<u32>() as u64;
+        let gpu = &self.context.gpu;
+        let mut sent = self.sharded.mail.outgoing(gpu, &[local + indices])?;
         let sent = sent.pop().unwrap_or_default();
         let shipments = [(SHOWN, sent.slice()?)];
-        let run = Run::over_rows(&SEND, [0, self.capacity.gaussians, 1, 0], &shipments);
+        let indices_at = (local / size_of::<u32>() as u64) as u32;
+        let place = [0, self.capacity.gaussians, 1, indices_at];
+        let run = Run::over_rows(&SEND, place, &shipments);
         self.encode(work, values, bits, &run)?;
-        Ok(sent)
+        Ok(sent.with_local(rows, local))
     }
 
     /// Returns the shipment of `visible` Gaussians; `None` if [`Self::send`] expected fewer.
@@ -202,10 +207,14 @@ impl GpuEngine {
         work: &mut Work,
         values: Values<'_>,
         bits: Bits,
-        (rows, [shown, sums]): (u32, [Received; 2]),
+        (rows, shown, sums): (u32, &GpuShipment, Received),
     ) -> Result<()> {
         work.add(self.go_on()?, values);
-        let shipments = [(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)];
+        if rows == 0 {
+            return Ok(());
+        }
+        let indices = shown.local(u64::from(rows) * size_of::<u32>() as u64)?;
+        let shipments = [(INDICES, indices), (SUMS, sums.arrive()?)];
         let run = Run {
             borrows: batch::SUMS.borrows,
             ..Run::over_rows(&ADD_ROWS, [0, rows, 1, 0], &shipments)
@@ -271,7 +280,8 @@ impl GpuEngine {
     }
 }
 
-/// Number of a part, its rows, the number of parts, and the first word of its sums among those of all parts.
+/// Number of a part, its rows, the number of parts, and the first word of its sums among those of all parts or, for
+/// `send`, of the indices behind the rows.
 type Place = [u32; 4];
 
 /// Kernel that binds shipments.

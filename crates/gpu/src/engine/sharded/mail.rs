@@ -3,13 +3,14 @@
 //! Kernels write shipments into buffers that other GPUs can copy from ([`PeerBuffer`]), and read shipments where they
 //! arrive: on the same GPU without a copy.
 
+use crate::layout::SUM_PLACES;
 use dapple_engine::Shipment;
 use dapple_runtime::{ByteSlice, Gpu, PeerBuffer, PeerCopy, wgpu};
 use dapple_scene::{Error, Result};
 use std::sync::Arc;
 
 /// Alignment of shipments in a buffer: bindings begin there.
-const ALIGNMENT: u64 = 256;
+pub const ALIGNMENT: u64 = 256;
 
 /// Numbers that travel between engines on GPUs, on the GPU of their origin or on the host.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,8 @@ enum Held {
         buffer: Arc<PeerBuffer>,
         first: u64,
         bytes: u64,
+        /// Where data begins that does not travel.
+        local: u64,
     },
 }
 
@@ -38,14 +41,53 @@ impl GpuShipment {
             buffer: Arc::clone(buffer),
             first,
             bytes,
+            local: first + bytes,
         })
     }
 
     /// Returns the beginning of a shipment on a device.
     pub fn cut(&self, bytes: u64) -> Self {
         match &self.0 {
-            Held::Device { buffer, first, .. } => Self::of(buffer, *first, bytes),
+            Held::Device {
+                buffer,
+                first,
+                local,
+                ..
+            } => Self(Held::Device {
+                buffer: Arc::clone(buffer),
+                first: *first,
+                bytes,
+                local: *local,
+            }),
             Held::Host(_) => self.clone(),
+        }
+    }
+
+    /// Returns the first `bytes` as a shipment. The data after `local` bytes stay in this engine.
+    pub fn with_local(&self, bytes: u64, local: u64) -> Self {
+        match &self.0 {
+            Held::Device { buffer, first, .. } => Self(Held::Device {
+                buffer: Arc::clone(buffer),
+                first: *first,
+                bytes,
+                local: first + local,
+            }),
+            Held::Host(_) => self.clone(),
+        }
+    }
+
+    /// Returns bytes that do not travel with the shipment: [`Self::with_local`].
+    ///
+    /// # Errors
+    /// Fewer bytes; a shipment of another process.
+    pub fn local(&self, bytes: u64) -> Result<ByteSlice> {
+        match &self.0 {
+            Held::Device { buffer, local, .. } => {
+                ByteSlice::from(buffer.buffer()).part(*local, bytes)
+            }
+            Held::Host(_) => Err(Error::internal(
+                "a shipment of another process has no indices",
+            )),
         }
     }
 
@@ -66,14 +108,19 @@ impl GpuShipment {
     /// Returns the first word in its buffer.
     ///
     /// # Errors
-    /// It is beyond 32 bits.
+    /// The shipment ends beyond [`SUM_PLACES`].
     pub fn first_word(&self) -> Result<u32> {
-        let word = match &self.0 {
-            Held::Device { first, .. } => first / size_of::<u32>() as u64,
-            Held::Host(_) => 0,
+        let Held::Device { first, bytes, .. } = &self.0 else {
+            return Ok(0);
         };
-        u32::try_from(word)
-            .map_err(|_| Error::input("the sums of a view take more words than 32 bits count"))
+        let [word, end] = [*first, first + bytes].map(|at| at / size_of::<u32>() as u64);
+        match u32::try_from(word) {
+            Ok(word) if end <= u64::from(SUM_PLACES) => Ok(word),
+            _ => Err(Error::unsupported(
+                "the sums of a view take more than 2 GiB: a photo shows too many Gaussians",
+            )
+            .hint("lower --max-gaussians or the resolution")),
+        }
     }
 
     /// Returns the bytes that a kernel of this GPU writes.
@@ -83,6 +130,7 @@ impl GpuShipment {
                 buffer,
                 first,
                 bytes,
+                ..
             } => ByteSlice::from(buffer.buffer()).part(*first, *bytes),
             Held::Host(_) => Err(Error::internal("a shipment on the host is not written")),
         }
@@ -104,6 +152,7 @@ impl Shipment for GpuShipment {
                 buffer,
                 first,
                 bytes,
+                ..
             } => buffer
                 .gpu()
                 .read_at(buffer.buffer(), *first, *bytes as usize),
@@ -197,6 +246,7 @@ impl Mail {
                 buffer,
                 first,
                 bytes,
+                ..
             } => (buffer, *first, *bytes),
         };
         if buffer.gpu().is_same(gpu) {

@@ -165,13 +165,13 @@ impl Sharded for GpuEngine {
         let mail = &mut self.sharded.mail;
         let mut coming = Vec::with_capacity(steps.len());
         for (shown, sums) in shown.iter().zip(sums) {
-            let shown = mail.receive(&gpu, &shown.shipment)?;
-            coming.push([shown, mail.receive(&gpu, sums)?]);
+            let own = mail.receive(&gpu, &shown.shipment)?;
+            coming.push((&shown.shipment, [own, mail.receive(&gpu, sums)?]));
         }
         let first = self.sharded.take_numbers(steps.len());
         let mut work = Work::begin(&self.context.gpu);
         let all = steps.iter().zip(counts.into_iter().zip(sums)).zip(coming);
-        for ((((view, settings), (shown, sums)), coming), (bits, sequence)) in
+        for ((((view, settings), (shown, sums)), (own, coming)), (bits, sequence)) in
             all.zip(bits.into_iter().zip(first..))
         {
             self.batch.step(settings.batch)?;
@@ -187,7 +187,8 @@ impl Sharded for GpuEngine {
                     Plan::UpdatePart
                 }
                 false => {
-                    self.add_rows(&mut work, values, bits, (shown, coming))?;
+                    let [_, sums] = coming;
+                    self.add_rows(&mut work, values, bits, (shown, own, sums))?;
                     Plan::MovePart
                 }
             };
