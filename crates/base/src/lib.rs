@@ -4,7 +4,7 @@
 //! - [`Progress`]: progress of long work, and requests to stop it.
 //! - [`atomic`]: files that are either complete or absent.
 //! - [`bounded`]: reads of whole files, up to a limit.
-//! - [`numbers`]: numbers formatted for readers.
+//! - [`numbers`]: numbers formatted for readers, and read from them.
 //! - [`printable`]: file names made safe for terminals.
 //! - [`quantiles`]: medians and quantiles.
 //! - [`settings`](mod@settings): settings, one row each.

@@ -1,4 +1,4 @@
-//! Numbers formatted for readers.
+//! Numbers formatted for readers, and read from them.
 
 /// Formats `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
@@ -28,6 +28,36 @@ pub fn human_bytes(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
+/// Parses bytes with a unit: `4GiB`, `500MiB`, `2G` (of 1024).
+///
+/// # Errors
+/// What is wrong, for a message about the option.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "a number with a unit is needed, for example 4GiB".to_owned())?;
+    let power = match unit.trim().to_ascii_lowercase().as_str() {
+        "kib" | "k" => 10,
+        "mib" | "m" => 20,
+        "gib" | "g" => 30,
+        "tib" | "t" => 40,
+        "" => return Err("a unit is needed: MiB or GiB".to_owned()),
+        "kb" | "mb" | "gb" | "tb" => {
+            return Err("units are of 1024: write MiB or GiB".to_owned());
+        }
+        other => return Err(format!("\"{other}\" is not a unit: write MiB or GiB")),
+    };
+    let bytes = number * f64::from(1u32 << (power - 10)) * 1024.0;
+    if bytes < 1.0 {
+        return Err("at least a byte is needed".to_owned());
+    }
+    // The cast saturates.
+    Ok(bytes as u64)
+}
+
 /// Formats a number that a user gave: in scientific notation if it has more than about ten digits.
 pub fn plain(number: f64) -> String {
     match number.abs() {
@@ -40,6 +70,16 @@ pub fn plain(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_have_units_of_1024() {
+        assert_eq!(parse_bytes("4GiB"), Ok(4 << 30));
+        assert_eq!(parse_bytes("1.5 MiB"), Ok(3 << 19));
+        assert_eq!(parse_bytes("2g"), Ok(2 << 30));
+        for bad in ["4", "4GB", "GiB", "0GiB", "-1GiB", "4 apples"] {
+            assert!(parse_bytes(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn numbers_of_users_are_short() {

@@ -4,7 +4,6 @@ pub use crate::outputs::{NewFolders, make_folder, make_folder_of, refuse_existin
 pub use dapple::train::config::parse_colour;
 
 use crate::console::Console;
-use crate::photo_memory::parse_bytes;
 use crate::settings_args::{Photos, SettingsArgs};
 use clap::Args;
 use dapple::contract::sharded::check_settings;
@@ -16,6 +15,7 @@ use dapple::scene::splat_file::{self, Format, NearestBy, ReadOptions, SplatMetad
 use dapple::scene::{Error, Result, Splats, origin};
 use dapple::train::{ConfigPatch, PhotoCoverage, RunFolder, RunOrigin, TrainConfig};
 use dapple::{AnyEngine, BoxedEngine, Device, EngineOptions, Opened};
+use dapple_base::numbers::parse_bytes;
 use std::path::{Path, PathBuf};
 
 /// Device and resources to compute with.

@@ -10,33 +10,6 @@ const SHARE_OF_FREE: u64 = 2;
 /// Share of the training time from which waiting for photos is reported.
 const WORTH_A_HINT: f64 = 0.05;
 
-/// Parses bytes with a unit: `4GiB`, `500MiB`, `2G` (of 1024).
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
-    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
-    let number: f64 = number
-        .parse()
-        .map_err(|_| "a number with a unit is needed, for example 4GiB".to_owned())?;
-    let power = match unit.trim().to_ascii_lowercase().as_str() {
-        "kib" | "k" => 10,
-        "mib" | "m" => 20,
-        "gib" | "g" => 30,
-        "tib" | "t" => 40,
-        "" => return Err("a unit is needed: MiB or GiB".to_owned()),
-        "kb" | "mb" | "gb" | "tb" => {
-            return Err("units are of 1024: write MiB or GiB".to_owned());
-        }
-        other => return Err(format!("\"{other}\" is not a unit: write MiB or GiB")),
-    };
-    let bytes = number * f64::from(1u32 << (power - 10)) * 1024.0;
-    if bytes < 1.0 {
-        return Err("at least a byte is needed".to_owned());
-    }
-    // The cast saturates.
-    Ok(bytes as u64)
-}
-
 /// Returns the requested limit, or else a share of the free memory. `None` if the free memory is not known: then all
 /// photos are held.
 pub fn limit(asked: Option<u64>) -> Option<u64> {
@@ -89,16 +62,6 @@ pub fn lines(traffic: &PhotoTraffic, train_seconds: f64) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_have_units_of_1024() {
-        assert_eq!(parse_bytes("4GiB"), Ok(4 << 30));
-        assert_eq!(parse_bytes("1.5 MiB"), Ok(3 << 19));
-        assert_eq!(parse_bytes("2g"), Ok(2 << 30));
-        for bad in ["4", "4GB", "GiB", "0GiB", "-1GiB", "4 apples"] {
-            assert!(parse_bytes(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn waiting_is_told_where_it_matters() {

@@ -41,8 +41,8 @@ pub struct EngineOptions {
     pub default_cap: Option<u32>,
     /// Bytes of memory of a GPU to use; `None` = all. The CPU engine ignores this option.
     pub gpu_memory_bytes: Option<u64>,
-    /// Bytes of photos that a GPU may hold, at most 4 GiB and a quarter of its memory, the default (`None`). Further photos are
-    /// copied to the GPU again for each use. The CPU engine ignores this option.
+    /// Bytes of photos that a GPU may hold, at most 4 GiB and a quarter of its memory, the default
+    /// (`None`). Further photos are copied to the GPU again for each use. The CPU engine ignores this option.
     pub photo_memory_bytes: Option<u64>,
     /// True to time each stage of a step on a GPU's own clock, which costs a little time. The CPU
     /// engine always times stages.

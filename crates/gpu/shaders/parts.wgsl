@@ -14,11 +14,11 @@
 //    which do not travel.
 //
 // Bindings: state, groups; group_visible, sums before each workgroup of `project`; part (number of the part, its
-// visible Gaussians, number of parts, first word of its sums among those of all parts, or of
-// the indices in `shown`); shown; part_heads, the heads of all parts; block_places, by block of the model: what to add to a
-// place in a part; visible_rank, splats2d, tiles_touched; depth_keys, depth_values; splat_gradients, and in permutation
-// EXTRA_SLOTS extra_gradients; sums; sum_places, by place: the word where its sums begin,
-// and above it three bits for clamped channels, which have no gradient.
+// visible Gaussians, number of parts, first word of its sums among those of all parts, or of the indices in `shown`);
+// shown; part_heads, the heads of all parts; block_places, by block of the model: what to add to a place in a part;
+// visible_rank, splats2d, tiles_touched; depth_keys, depth_values; splat_gradients, and in permutation EXTRA_SLOTS
+// extra_gradients; sums; sum_places, by place: the word where its sums begin, and above it three bits for clamped
+// channels, which have no gradient.
 
 #import shared/halt
 

@@ -64,7 +64,6 @@ const SCAN_WIDTH: u32 = 256u;
 #import shared/mlp_affine
 #endif
 
-const LN_2: f32 = 0.69314718;
 // The conic is stored times -log2(e) / 2, so that alpha is a power of two.
 const FORM: f32 = -0.72134752;
 

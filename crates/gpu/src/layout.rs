@@ -312,6 +312,7 @@ pub fn defines() -> Defines {
             "DEVIATION_PER_INTERVAL",
             filter_3d::deviation_per_interval(),
         )
+        .f32("LN_2", std::f32::consts::LN_2)
         .f32("LOG2_255", -constants::ALPHA_MIN.log2())
         .f32("SSIM_C1", constants::SSIM_C1 as f32)
         .f32("SSIM_C2", constants::SSIM_C2 as f32)

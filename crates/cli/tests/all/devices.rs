@@ -316,7 +316,7 @@ fn a_run_stays_within_the_memory_of_a_gpu_that_is_set() {
     ];
     args.extend(["-o", "run", "--max-gaussians", "1000000", "--gpu-memory"]);
     let ran = ok_in(path, &[&args[..], &["64MiB"]].concat());
-    let note = "and the 32 MiB that this device has for them hold about";
+    let note = "and the 32.0 MiB that this device has for them hold about";
     assert!(ran.stderr.contains(note), "{}", ran.stderr);
     assert!(ran.stderr.contains("fits about"), "{}", ran.stderr);
     // Less than the first Gaussians need.

@@ -3,5 +3,5 @@
 // derivatives of the base-2 exponent.
 fn absolute_sums(place: u32) -> vec2f {
     let c = place - 1u;
-    return 0.6931471805599453 * vec2f(extra_gradients[c], extra_gradients[state.visible_capacity + c]);
+    return LN_2 * vec2f(extra_gradients[c], extra_gradients[state.visible_capacity + c]);
 }

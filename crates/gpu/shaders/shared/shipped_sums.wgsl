@@ -20,6 +20,6 @@ fn load_colour(c: u32) -> vec3f {
 #if ABSOLUTE
 fn absolute_sums(place: u32) -> vec2f {
     let at = SUM_WORDS * (place - 1u) + SLOT_FLOATS;
-    return 0.6931471805599453 * vec2f(sums[at], sums[at + 1u]);
+    return LN_2 * vec2f(sums[at], sums[at + 1u]);
 }
 #endif

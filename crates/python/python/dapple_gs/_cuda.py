@@ -372,9 +372,10 @@ class Call:
             # The last camera first: the engine may have kept its render.
             for i in reversed(range(self.count)):
                 is_first, value = i + 1 == self.count, 0 if i else link.order.expect()
+                at = i, self.count + i if options.absgrad else None
                 by_viewmats[i] = _native.gradients_shared(
                     link.native, (derivatives[i], rows, target), n, self.cameras[i], self.degree, options.near_plane,
-                    options.dilation, (i, self.count + i if options.absgrad else None), (not is_first, i == 0), needs_viewmats, (after if is_first else 0, value))
+                    options.dilation, at, (not is_first, i == 0), needs_viewmats, (after if is_first else 0, value))
             if self.count:
                 link.order.receive(value)
             else:

@@ -16,6 +16,7 @@ use crate::focus;
 use crate::sky::{self, Sky};
 use crate::views::{Chosen, notes_on};
 use crate::{Budget, CaptureStatistics, EvalReport, Schedule, Strategy, TrainConfig, strategy};
+use dapple_base::numbers::human_bytes;
 use dapple_device::BoxedEngine;
 use dapple_engine::{Engine, MemoryPlan, OptimizerState, StepSettings};
 use dapple_scene::{Dataset, Error, Result, Splats};
@@ -209,15 +210,11 @@ pub fn sampled_steps(config: &TrainConfig) -> Vec<StepSettings> {
 /// Returns a note if the cap that the user set is beyond the memory of the device.
 fn note_on_memory(most: usize, plan: Option<MemoryPlan>) -> Option<String> {
     let plan = plan.filter(|plan| most > plan.gaussians)?;
-    let human = |bytes: u64| match bytes >> 30 {
-        0 => format!("{} MiB", bytes >> 20),
-        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
-    };
     let fit = plan.gaussians;
     let holds = match (plan.by_buffer, plan.bytes) {
         (false, Some(bytes)) => format!(
             "the {} that this device has for them hold about {fit}",
-            human(bytes)
+            human_bytes(bytes)
         ),
         _ => format!("the largest buffers of this device hold about {fit}"),
     };
@@ -232,7 +229,7 @@ fn note_on_memory(most: usize, plan: Option<MemoryPlan>) -> Option<String> {
     };
     Some(format!(
         "max_gaussians = {most} take {}, and {holds}: a run that grows further ends early; {remedy}",
-        human(plan.bytes_of(most))
+        human_bytes(plan.bytes_of(most))
     ))
 }
 

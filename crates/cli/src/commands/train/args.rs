@@ -2,11 +2,11 @@
 
 use super::duration::parse_duration;
 use crate::options::{DeviceOptions, scene_name};
-use crate::photo_memory::parse_bytes;
 use crate::settings_args::{All, SettingsArgs};
 use crate::viewing::ViewOptions;
 use dapple::scene::{Error, Result};
 use dapple::train::{ConfigPatch, DepthSource, TrainConfig};
+use dapple_base::numbers::parse_bytes;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\

@@ -168,7 +168,7 @@ impl GpuEngine {
         }
         Ok(Here {
             shown,
-            all_sums: GpuShipment::whole(&sums),
+            all_sums: sums.last().and_then(GpuShipment::with_those_before),
             sums,
         })
     }
@@ -189,8 +189,7 @@ impl GpuEngine {
             code: &SLOT_SUMS,
             place: [0, shown, 1, 0],
             groups: shown.div_ceil(layout::SLOT_SUMS_GAUSSIANS),
-            shipments: &[(SUMS, all.slice()?)],
-            borrows: &[],
+            bound: &[(SUMS, all.slice()?)],
         };
         self.encode(work, values, bits, &run)?;
         if bits.meets(EXTRA) {
@@ -214,11 +213,11 @@ impl GpuEngine {
             return Ok(());
         }
         let indices = shown.local(u64::from(rows) * size_of::<u32>() as u64)?;
-        let shipments = [(INDICES, indices), (SUMS, sums.arrive()?)];
-        let run = Run {
-            borrows: batch::SUMS.borrows,
-            ..Run::over_rows(&ADD_ROWS, [0, rows, 1, 0], &shipments)
-        };
+        let mut bound = vec![(INDICES, indices), (SUMS, sums.arrive()?)];
+        for &(binding, tensor) in batch::SUMS.borrows {
+            bound.push((binding, self.buffers.get(tensor)?.into()));
+        }
+        let run = Run::over_rows(&ADD_ROWS, [0, rows, 1, 0], &bound);
         self.encode(work, values, bits, &run)
     }
 
@@ -228,12 +227,12 @@ impl GpuEngine {
         work: &mut Work,
         values: Values<'_>,
         bits: Bits,
-        (rows, [shown, sums]): (u32, [Received; 2]),
+        (rows, shown, sums): (u32, &GpuShipment, Received),
     ) -> Result<()> {
         work.add(self.go_on()?, values);
         let recording = self.recording(Plan::OpenPart, bits, 0)?;
         recording.encode_with(&mut work.encoder, values);
-        let shipments = [(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)];
+        let shipments = [(SHOWN, shown.slice()?), (SUMS, sums.arrive()?)];
         let run = Run::over_rows(&RESTORE, [0, rows, 1, 0], &shipments);
         self.encode(work, values, bits, &run)
     }
@@ -263,14 +262,11 @@ impl GpuEngine {
         let mut commands = CommandList::new();
         commands.span("parts");
         for kernel in self.context.kernels(run.code, bits)? {
-            let mut slices = run.shipments.to_vec();
+            let mut slices = run.bound.to_vec();
             slices.push(("part", (&part).into()));
             for binding in kernel.bindings() {
                 if slices.iter().all(|(name, _)| *name != binding) {
-                    let mut borrows = run.borrows.iter();
-                    let borrowed = borrows.find(|(name, _)| *name == binding);
-                    let tensor = borrowed.map_or(binding, |(_, tensor)| tensor);
-                    slices.push((binding, self.buffers.get(tensor)?.into()));
+                    slices.push((binding, self.buffers.get(binding)?.into()));
                 }
             }
             commands.dispatch(kernel.bind_slices(gpu, &slices)?, Groups::flat(run.groups));
@@ -291,21 +287,18 @@ pub struct Run<'a> {
     place: Place,
     /// Number of workgroups; 0 = the kernel does not run.
     groups: u32,
-    /// Shipments by the names of their bindings.
-    shipments: &'a [(&'static str, ByteSlice)],
-    /// Other bindings whose names differ from those of their tensors.
-    borrows: &'static [(&'static str, &'static str)],
+    /// Shipments by the names of their bindings, and tensors whose names differ from theirs.
+    bound: &'a [(&'static str, ByteSlice)],
 }
 
 impl<'a> Run<'a> {
     /// Creates a run with one invocation for each row.
-    fn over_rows(code: &'a Code, place: Place, shipments: &'a [(&'static str, ByteSlice)]) -> Self {
+    fn over_rows(code: &'a Code, place: Place, bound: &'a [(&'static str, ByteSlice)]) -> Self {
         Self {
             code,
             place,
             groups: place[1].div_ceil(layout::WORKGROUP),
-            shipments,
-            borrows: &[],
+            bound,
         }
     }
 }

@@ -46,34 +46,21 @@ impl GpuShipment {
     }
 
     /// Returns the beginning of a shipment on a device.
-    pub fn cut(&self, bytes: u64) -> Self {
-        match &self.0 {
-            Held::Device {
-                buffer,
-                first,
-                local,
-                ..
-            } => Self(Held::Device {
-                buffer: Arc::clone(buffer),
-                first: *first,
-                bytes,
-                local: *local,
-            }),
-            Held::Host(_) => self.clone(),
+    pub fn cut(&self, to: u64) -> Self {
+        let mut cut = self.clone();
+        if let Held::Device { bytes, .. } = &mut cut.0 {
+            *bytes = to;
         }
+        cut
     }
 
-    /// Returns the first `bytes` as a shipment. The data after `local` bytes stay in this engine.
-    pub fn with_local(&self, bytes: u64, local: u64) -> Self {
-        match &self.0 {
-            Held::Device { buffer, first, .. } => Self(Held::Device {
-                buffer: Arc::clone(buffer),
-                first: *first,
-                bytes,
-                local: first + local,
-            }),
-            Held::Host(_) => self.clone(),
+    /// Returns the first `bytes` as a shipment. The data after `at` bytes stay in this engine.
+    pub fn with_local(&self, bytes: u64, at: u64) -> Self {
+        let mut own = self.cut(bytes);
+        if let Held::Device { first, local, .. } = &mut own.0 {
+            *local = *first + at;
         }
+        own
     }
 
     /// Returns bytes that do not travel with the shipment: [`Self::with_local`].
@@ -91,18 +78,17 @@ impl GpuShipment {
         }
     }
 
-    /// Returns shipments that follow each other in a buffer as one; `None` if there are none on a device.
-    pub fn whole(parts: &[Self]) -> Option<Self> {
-        let Held::Device { buffer, first, .. } = &parts.first()?.0 else {
-            return None;
-        };
-        let Held::Device {
-            first: last, bytes, ..
-        } = &parts.last()?.0
-        else {
-            return None;
-        };
-        Some(Self::of(buffer, *first, last + bytes - first))
+    /// Returns the buffer of a shipment up to its end as one; `None` if it is not on a device.
+    pub fn with_those_before(&self) -> Option<Self> {
+        match &self.0 {
+            Held::Device {
+                buffer,
+                first,
+                bytes,
+                ..
+            } => Some(Self::of(buffer, 0, first + bytes)),
+            Held::Host(_) => None,
+        }
     }
 
     /// Returns the first word in its buffer.
@@ -123,7 +109,7 @@ impl GpuShipment {
         }
     }
 
-    /// Returns the bytes that a kernel of this GPU writes.
+    /// Returns the bytes on the GPU of their origin.
     pub fn slice(&self) -> Result<ByteSlice> {
         match &self.0 {
             Held::Device {
@@ -132,7 +118,9 @@ impl GpuShipment {
                 bytes,
                 ..
             } => ByteSlice::from(buffer.buffer()).part(*first, *bytes),
-            Held::Host(_) => Err(Error::internal("a shipment on the host is not written")),
+            Held::Host(_) => Err(Error::internal(
+                "a shipment of another process is on no GPU",
+            )),
         }
     }
 }

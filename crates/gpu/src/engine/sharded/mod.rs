@@ -163,32 +163,30 @@ impl Sharded for GpuEngine {
         let counts = counts.collect::<Result<Vec<_>>>()?;
         let gpu = self.context.gpu.clone();
         let mail = &mut self.sharded.mail;
-        let mut coming = Vec::with_capacity(steps.len());
-        for (shown, sums) in shown.iter().zip(sums) {
-            let own = mail.receive(&gpu, &shown.shipment)?;
-            coming.push((&shown.shipment, [own, mail.receive(&gpu, sums)?]));
-        }
+        let coming = sums.iter().map(|sums| mail.receive(&gpu, sums));
+        let coming = coming.collect::<Result<Vec<_>>>()?;
         let first = self.sharded.take_numbers(steps.len());
         let mut work = Work::begin(&self.context.gpu);
-        let all = steps.iter().zip(counts.into_iter().zip(sums)).zip(coming);
-        for ((((view, settings), (shown, sums)), (own, coming)), (bits, sequence)) in
+        let all = steps.iter().zip(counts.into_iter().zip(sums));
+        let all = all.zip(shown.iter().zip(coming));
+        for ((((view, settings), (rows, sums)), (own, coming)), (bits, sequence)) in
             all.zip(bits.into_iter().zip(first..))
         {
             self.batch.step(settings.batch)?;
             let mut numbers = self.step_numbers(*view, settings, false, sequence)?;
-            numbers.immediates.shown = shown;
+            numbers.immediates.shown = rows;
             let values = numbers.values()?;
-            if sums.len() as u64 != u64::from(shown) * sum_bytes(bits) {
+            if sums.len() as u64 != u64::from(rows) * sum_bytes(bits) {
                 return Err(Error::internal("sums came for another number of Gaussians"));
             }
+            let own = (rows, &own.shipment, coming);
             let plan = match settings.batch.is_first() {
                 true => {
-                    self.restore(&mut work, values, bits, (shown, coming))?;
+                    self.restore(&mut work, values, bits, own)?;
                     Plan::UpdatePart
                 }
                 false => {
-                    let [_, sums] = coming;
-                    self.add_rows(&mut work, values, bits, (shown, own, sums))?;
+                    self.add_rows(&mut work, values, bits, own)?;
                     Plan::MovePart
                 }
             };
