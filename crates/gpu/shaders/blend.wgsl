@@ -3,7 +3,9 @@
 // 1. Each invocation loads one instance's splat into shared memory and finds the blocks that it reaches
 //    (shared/blocks). For each block and each 32 instances, that makes a word of 32 bits.
 // 2. Each pixel walks over the set bits of its block's words: alpha, its share of the colour, the transmittance behind.
-//    A pixel is finished before its transmittance would fall below TRANSMITTANCE_MIN.
+//    A pixel is finished before its transmittance would fall below TRANSMITTANCE_MIN. Four instances are computed at a
+//    time and then blended in order: at the end, when few tiles are left, the time is that of their arithmetic, one
+//    instruction after the other.
 // 3. At each start of a bucket, a pixel that is not finished writes colour and transmittance to `checkpoints`, where
 //    `blend_backward` starts. The first bucket of a tile needs no checkpoint.
 // 4. When all pixels are finished, the rest of the list is not read.
@@ -121,33 +123,92 @@ fn fetch(local: u32, gaussian: u32, corner: vec2f) -> u32 {
     return touched_blocks(s0.xy, vec3f(s0.zw, s1.x), s1.y, s2.zw, corner);
 }
 
-// Runs step 2 for one instance of the batch.
-fn blend_instance(ray: ptr<function, Ray>, local: u32) {
-    let shape = shapes[local];
-    let tone = tones[local];
-    let d = (*ray).centre - shape.xy;
+// An instance at a pixel.
+struct Layer {
+    alpha: f32,
+    colour: vec3f,
+#if DEPTH
+    depth: f32,
+#endif
+}
+
+// Takes the highest bit of a word, whose lowest is instance `last` of the batch, and returns that instance at a pixel.
+// Without a bit it returns the first instance of the word, whose numbers are finite, with alpha 0.
+fn take_layer(bits: ptr<function, u32>, last: u32, centre: vec2f) -> Layer {
+    let is_there = *bits != 0u;
+    let bit = firstLeadingBit(*bits) & (WORD - 1u);
+    *bits &= ~(1u << bit);
+    let shape = shapes[last - bit];
+    let tone = tones[last - bit];
+    let d = centre - shape.xy;
     let exponent = exponent_at(column_of(d.x, shape.z, shape.w, tone.y), d.y, tone.x);
-    let alpha = alpha_of(exp2(exponent), exponent);
+    let alpha = select(0.0, alpha_of(exp2(exponent), exponent), is_there);
+#if DEPTH
+    return Layer(alpha, vec3f(tone.zw, blues[last - bit]), depths[last - bit]);
+#else
+    return Layer(alpha, vec3f(tone.zw, blues[last - bit]));
+#endif
+}
+
+// Returns the transmittance behind a layer.
+fn behind(layer: Layer, in_front: f32) -> f32 {
+    return fma(-layer.alpha, in_front, in_front);
+}
+
+// Blends a layer; `rest` is the transmittance behind it.
+fn put_layer(ray: ptr<function, Ray>, layer: Layer, rest: f32) {
     let in_front = (*ray).transmittance;
-    let behind = fma(-alpha, in_front, in_front);
-    if behind < TRANSMITTANCE_MIN {
-        (*ray).is_finished = true;
-        return;
-    }
-    let colour = vec3f(tone.zw, blues[local]);
-    (*ray).colour = fma(vec3f(alpha * in_front), colour, (*ray).colour);
-    (*ray).transmittance = behind;
+    let weight = layer.alpha * in_front;
+    (*ray).colour = fma(vec3f(weight), layer.colour, (*ray).colour);
+    (*ray).transmittance = rest;
 #if COUNTS
-    (*ray).blended += select(0u, 1u, alpha > 0.0);
+    (*ray).blended += select(0u, 1u, layer.alpha > 0.0);
 #endif
 #if DEPTH
-    (*ray).depth = fma(alpha * in_front, depths[local], (*ray).depth);
+    (*ray).depth = fma(weight, layer.depth, (*ray).depth);
 #if IMAGE_ONLY
-    if in_front > MEDIAN_TRANSMITTANCE && behind <= MEDIAN_TRANSMITTANCE {
-        (*ray).median = depths[local];
+    if in_front > MEDIAN_TRANSMITTANCE && rest <= MEDIAN_TRANSMITTANCE {
+        (*ray).median = layer.depth;
     }
 #endif
 #endif
+}
+
+// Blends a layer, or finishes the pixel. Does nothing to a finished one.
+fn put_or_finish(ray: ptr<function, Ray>, layer: Layer) {
+    let rest = behind(layer, (*ray).transmittance);
+    if rest < TRANSMITTANCE_MIN {
+        (*ray).is_finished = true;
+    }
+    if !(*ray).is_finished {
+        put_layer(ray, layer, rest);
+    }
+}
+
+// Runs step 2 for the bits of a word, four layers at a time.
+fn blend_word(ray: ptr<function, Ray>, word: u32, last: u32) {
+    var bits = word;
+    while (bits != 0u) & !(*ray).is_finished {
+        let a = take_layer(&bits, last, (*ray).centre);
+        let b = take_layer(&bits, last, (*ray).centre);
+        let c = take_layer(&bits, last, (*ray).centre);
+        let d = take_layer(&bits, last, (*ray).centre);
+        let behind_a = behind(a, (*ray).transmittance);
+        let behind_b = behind(b, behind_a);
+        let behind_c = behind(c, behind_b);
+        let behind_d = behind(d, behind_c);
+        if behind_d >= TRANSMITTANCE_MIN {
+            put_layer(ray, a, behind_a);
+            put_layer(ray, b, behind_b);
+            put_layer(ray, c, behind_c);
+            put_layer(ray, d, behind_d);
+        } else {
+            put_or_finish(ray, a);
+            put_or_finish(ray, b);
+            put_or_finish(ray, c);
+            put_or_finish(ray, d);
+        }
+    }
 }
 
 // Runs steps 2 and 3 for the instances from `first` on, whose words begin at `words`.
@@ -168,12 +229,7 @@ fn walk(ray: ptr<function, Ray>, first: u32, count: u32, words: u32, checkpoint:
         }
 #endif
         let last = word * WORD + WORD - 1u;
-        var bits = atomicLoad(&reached[words + word]);
-        while (bits != 0u) & !(*ray).is_finished {
-            let bit = firstLeadingBit(bits);
-            bits ^= 1u << bit;
-            blend_instance(ray, last - bit);
-        }
+        blend_word(ray, atomicLoad(&reached[words + word]), last);
         // Every blended instance reduces the transmittance.
         (*ray).end = select((*ray).end, at + WORD, (*ray).transmittance < in_front);
     }
