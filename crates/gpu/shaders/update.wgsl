@@ -81,15 +81,56 @@
 #import shared/extras
 #endif
 
-// Step 2: the data for shared/sh_backward. Words 3j, 3j + 1 and 3j + 2 of SH rest.
+// Step 2: the data for shared/sh_backward. Words 3j, 3j + 1 and 3j + 2 of SH rest, as they are stored: few registers
+// hold many loads in flight.
 struct ShUnit {
-    a: AdamPair,
-    b: AdamPair,
-    c: AdamPair,
+    a: ShStored,
+    b: ShStored,
+    c: ShStored,
+}
+
+// Two planes of SH rest and their moments.
+#if SH_PACKED
+alias ShBits = u32;
+#else
+alias ShBits = vec2u;
+#endif
+#if MOMENTS_PACKED
+alias MomentBits = u32;
+#else
+alias MomentBits = vec2u;
+#endif
+struct ShStored {
+    p: ShBits,
+    m: MomentBits,
+    v: MomentBits,
+}
+
+fn decode_parameters(bits: ShBits) -> vec2f {
+#if SH_PACKED
+    return sh_unpack(bits);
+#else
+    return bitcast<vec2f>(bits);
+#endif
+}
+
+fn decode_stored(stored: ShStored) -> AdamPair {
+#if MOMENTS_PACKED
+    let m = decode_first(stored.m);
+    let v = decode_second(stored.v);
+#else
+    let m = bitcast<vec2f>(stored.m);
+    let v = bitcast<vec2f>(stored.v);
+#endif
+    return AdamPair(decode_parameters(stored.p), m, v);
 }
 
 fn sh_coefficients(unit: ShUnit) -> ShPair {
-    return ShPair(vec3f(unit.a.p, unit.b.p.x), vec3f(unit.b.p.y, unit.c.p));
+    let b = decode_parameters(unit.b.p);
+    return ShPair(
+        vec3f(decode_parameters(unit.a.p), b.x),
+        vec3f(b.y, decode_parameters(unit.c.p)),
+    );
 }
 
 fn sh_load(j: u32, i: u32) -> ShUnit {
@@ -97,53 +138,55 @@ fn sh_load(j: u32, i: u32) -> ShUnit {
 }
 
 fn sh_load_odd(j: u32, i: u32) -> ShUnit {
-    return ShUnit(load_sh(3u * j, i), load_sh_half(3u * j + 1u, i), AdamPair());
+    return ShUnit(load_sh(3u * j, i), load_sh_half(3u * j + 1u, i), ShStored());
+}
+
+fn sh_step(stored: ShStored, gradient: vec2f) -> AdamPair {
+    return adam(decode_stored(stored), gradient, vec2f(step.rate_sh_rest));
 }
 
 fn sh_take(j: u32, i: u32, unit: ShUnit, odd: vec3f, even: vec3f) {
-    let rates = vec2f(step.rate_sh_rest);
-    store_sh(3u * j, i, adam(unit.a, odd.xy, rates));
-    store_sh(3u * j + 1u, i, adam(unit.b, vec2f(odd.z, even.x), rates));
-    store_sh(3u * j + 2u, i, adam(unit.c, even.yz, rates));
+    store_sh(3u * j, i, sh_step(unit.a, odd.xy));
+    store_sh(3u * j + 1u, i, sh_step(unit.b, vec2f(odd.z, even.x)));
+    store_sh(3u * j + 2u, i, sh_step(unit.c, even.yz));
 }
 
 fn sh_take_odd(j: u32, i: u32, unit: ShUnit, odd: vec3f) {
-    let rates = vec2f(step.rate_sh_rest);
-    store_sh(3u * j, i, adam(unit.a, odd.xy, rates));
-    store_sh_half(3u * j + 1u, i, adam(unit.b, vec2f(odd.z, 0.0), rates));
+    store_sh(3u * j, i, sh_step(unit.a, odd.xy));
+    store_sh_half(3u * j + 1u, i, sh_step(unit.b, vec2f(odd.z, 0.0)));
 }
 
 // Planes 2w and 2w + 1 of SH rest; `half`: only plane 2w, because the other is inactive or missing.
-fn load_sh(w: u32, i: u32) -> AdamPair {
-    var pair = load_sh_half(w, i);
+fn load_sh(w: u32, i: u32) -> ShStored {
+    var stored = load_sh_half(w, i);
     let at = (2u * w + 1u) * state.capacity + i;
 #if !SH_PACKED
-    pair.p.y = bitcast<f32>(sh_rest[at]);
+    stored.p.y = sh_rest[at];
 #endif
 #if !MOMENTS_PACKED
-    pair.m.y = bitcast<f32>(sh_first[at]);
-    pair.v.y = bitcast<f32>(sh_second[at]);
+    stored.m.y = sh_first[at];
+    stored.v.y = sh_second[at];
 #endif
-    return pair;
+    return stored;
 }
 
-fn load_sh_half(w: u32, i: u32) -> AdamPair {
-    var pair: AdamPair;
+fn load_sh_half(w: u32, i: u32) -> ShStored {
+    var stored: ShStored;
     let word = w * state.capacity + i;
     let at = 2u * w * state.capacity + i;
 #if SH_PACKED
-    pair.p = sh_unpack(sh_rest[word]);
+    stored.p = sh_rest[word];
 #else
-    pair.p = vec2f(bitcast<f32>(sh_rest[at]), 0.0);
+    stored.p = vec2u(sh_rest[at], 0u);
 #endif
 #if MOMENTS_PACKED
-    pair.m = decode_first(sh_first[word]);
-    pair.v = decode_second(sh_second[word]);
+    stored.m = sh_first[word];
+    stored.v = sh_second[word];
 #else
-    pair.m = vec2f(bitcast<f32>(sh_first[at]), 0.0);
-    pair.v = vec2f(bitcast<f32>(sh_second[at]), 0.0);
+    stored.m = vec2u(sh_first[at], 0u);
+    stored.v = vec2u(sh_second[at], 0u);
 #endif
-    return pair;
+    return stored;
 }
 
 fn store_sh(w: u32, i: u32, pair: AdamPair) {
@@ -272,13 +315,28 @@ fn geometry_mean3(plane: u32, i: u32) -> vec3f {
     );
 }
 
-fn sh_mean3(plane: u32, i: u32) -> vec3f {
+fn sh_sum3(plane: u32, i: u32) -> vec3f {
     let at = plane * state.capacity + i;
-    return parameters.batch_share * vec3f(
+    return vec3f(
         gradient_sh[at],
         gradient_sh[at + state.capacity],
         gradient_sh[at + 2u * state.capacity],
     );
+}
+
+fn sh_mean3(plane: u32, i: u32) -> vec3f {
+    return parameters.batch_share * sh_sum3(plane, i);
+}
+
+// A pair of coefficients, and the sums of its gradients.
+struct ShMean {
+    unit: ShUnit,
+    odd: vec3f,
+    even: vec3f,
+}
+
+fn load_mean(j: u32, i: u32) -> ShMean {
+    return ShMean(sh_load(j, i), sh_sum3(6u * j, i), sh_sum3(6u * j + 3u, i));
 }
 
 // Returns the mean gradients of the batch, and takes the steps of SH rest.
@@ -291,8 +349,17 @@ fn batch_gradient(i: u32) -> GaussianGradient {
     g.sh0 = geometry_mean3(PLANE_SH0, i);
     let coefficients = (step.sh_degree + 1u) * (step.sh_degree + 1u) - 1u;
     let pairs = coefficients / 2u;
+    // As in shared/sh_backward: loads before the stores of the pair before.
+    var next = ShMean();
+    if pairs > 0u {
+        next = load_mean(0u, i);
+    }
     for (var j = 0u; j < pairs; j++) {
-        sh_take(j, i, sh_load(j, i), sh_mean3(6u * j, i), sh_mean3(6u * j + 3u, i));
+        let now = next;
+        if j + 1u < pairs {
+            next = load_mean(j + 1u, i);
+        }
+        sh_take(j, i, now.unit, parameters.batch_share * now.odd, parameters.batch_share * now.even);
     }
     if coefficients % 2u == 1u {
         sh_take_odd(pairs, i, sh_load_odd(pairs, i), sh_mean3(6u * pairs, i));
