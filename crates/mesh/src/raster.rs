@@ -11,6 +11,9 @@ pub const NOTHING: u32 = u32::MAX;
 /// Rows of one task.
 const BAND: usize = 32;
 
+/// Triangles that are sorted into bands at once.
+const PART: usize = 1 << 16;
+
 /// Least depth of a triangle, relative to the largest coordinate of its corners.
 const NEAR: f32 = 1e-4;
 
@@ -22,6 +25,9 @@ pub struct Raster {
     /// Triangle, or [`NOTHING`], `[height, width]`.
     pub triangle: Vec<u32>,
 }
+
+/// Cameras that count triangles at the same time: each takes 20 bytes of memory a triangle.
+const COUNTED_AT_ONCE: usize = 8;
 
 /// Corner of a triangle in the image, with one over its depth.
 type Corner = (Vec2, f32);
@@ -56,23 +62,30 @@ pub fn rasterize(mesh: &Mesh, camera: &Pinhole) -> Raster {
             (band(low.y), band(high.y))
         })
     };
-    let mut lists = vec![Vec::new(); bands];
-    for (i, triangle) in mesh.triangles.iter().enumerate() {
-        if let Some((first, last)) = rows(triangle) {
-            for list in &mut lists[first..=last] {
-                list.push(i as u32);
+    // By part of the mesh, then by band: the order of the triangles stays.
+    let parts = mesh.triangles.par_chunks(PART).enumerate();
+    let parts: Vec<Vec<Vec<u32>>> = parts
+        .map(|(part, triangles)| {
+            let mut lists = vec![Vec::new(); bands];
+            for (i, triangle) in triangles.iter().enumerate() {
+                if let Some((first, last)) = rows(triangle) {
+                    for list in &mut lists[first..=last] {
+                        list.push((part * PART + i) as u32);
+                    }
+                }
             }
-        }
-    }
+            lists
+        })
+        .collect();
     let mut raster = Raster {
         depth: vec![0.0; width * height],
         triangle: vec![NOTHING; width * height],
     };
     let depths = raster.depth.par_chunks_mut(BAND * width);
     let triangles = raster.triangle.par_chunks_mut(BAND * width);
-    let targets = depths.zip(triangles).zip(&lists).enumerate();
-    targets.for_each(|(band, ((inverse, triangle), list))| {
-        for &t in list {
+    let targets = depths.zip(triangles).enumerate();
+    targets.for_each(|(band, (inverse, triangle))| {
+        for &t in parts.iter().flat_map(|lists| &lists[band]) {
             let corners = mesh.triangles[t as usize].map(|i| corners[i as usize]);
             draw(corners, t, (width, band * BAND), inverse, triangle);
         }
@@ -124,15 +137,30 @@ fn draw(
 
 /// Returns the number of pixels of all cameras in which each triangle is the nearest, with its front to the camera.
 pub fn seen_pixels(mesh: &Mesh, cameras: &[Pinhole]) -> Vec<u32> {
-    let mut counts = vec![0u32; mesh.triangles.len()];
-    for camera in cameras {
-        let raster = rasterize(mesh, camera);
-        for &t in raster.triangle.iter().filter(|&&t| t != NOTHING) {
-            let to_camera: Vec3 = camera.centre - mesh.corners(t as usize)[0];
-            if mesh.cross(t as usize).dot(to_camera) > 0.0 {
-                counts[t as usize] = counts[t as usize].saturating_add(1);
-            }
+    let none = || vec![0u32; mesh.triangles.len()];
+    let parts = cameras.par_chunks(cameras.len().div_ceil(COUNTED_AT_ONCE).max(1));
+    let counts = parts.map(|cameras| {
+        let mut counts = none();
+        for camera in cameras {
+            count_seen(mesh, camera, &mut counts);
+        }
+        counts
+    });
+    counts.reduce(none, |mut sum, part| {
+        for (sum, count) in sum.iter_mut().zip(part) {
+            *sum = sum.saturating_add(count);
+        }
+        sum
+    })
+}
+
+/// Adds the pixels of a camera to `counts`.
+fn count_seen(mesh: &Mesh, camera: &Pinhole, counts: &mut [u32]) {
+    let raster = rasterize(mesh, camera);
+    for &t in raster.triangle.iter().filter(|&&t| t != NOTHING) {
+        let to_camera: Vec3 = camera.centre - mesh.corners(t as usize)[0];
+        if mesh.cross(t as usize).dot(to_camera) > 0.0 {
+            counts[t as usize] = counts[t as usize].saturating_add(1);
         }
     }
-    counts
 }

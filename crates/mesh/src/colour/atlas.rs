@@ -196,13 +196,13 @@ fn dilate(rgb: &mut [u8], mut known: Vec<bool>, side: usize) {
                 (y > 0).then(|| i - side),
                 (y + 1 < side).then_some(i + side),
             ];
-            let near: Vec<usize> = sides.into_iter().flatten().filter(|&j| known[j]).collect();
-            match near.is_empty() {
-                true => left.push(i),
-                false => {
+            let near = || sides.into_iter().flatten().filter(|&j| known[j]);
+            match near().count() {
+                0 => left.push(i),
+                count => {
                     let mean = |k: usize| {
-                        let sum: usize = near.iter().map(|&j| usize::from(rgb[3 * j + k])).sum();
-                        (sum / near.len()) as u8
+                        let sum: usize = near().map(|j| usize::from(rgb[3 * j + k])).sum();
+                        (sum / count) as u8
                     };
                     found.push((i, [mean(0), mean(1), mean(2)]));
                 }

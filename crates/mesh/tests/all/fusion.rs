@@ -138,6 +138,40 @@ fn simplification_keeps_a_closed_manifold_near_the_surface() {
 }
 
 #[test]
+fn simplification_passes_over_collapses_that_are_cheap_and_impossible() {
+    let mut views = Views::around(Shape::Sphere, 24, 96);
+    let (_, mut mesh) = views.mesh(None).unwrap();
+    // A tetrahedron has no edge less, and one of this size costs nothing.
+    let tetrahedra = 400;
+    for i in 0..tetrahedra {
+        let first = mesh.positions.len() as u32;
+        let corner = Vec3::new(3.0 + 0.01 * i as f32, 0.0, 0.0);
+        let size = 1e-4;
+        mesh.positions.extend([
+            corner,
+            corner + size * Vec3::X,
+            corner + size * Vec3::Y,
+            corner + size * Vec3::Z,
+        ]);
+        mesh.triangles.extend(
+            [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]].map(|t: [u32; 3]| t.map(|v| first + v)),
+        );
+    }
+    let target = 4 * tetrahedra + 600;
+    assert!(
+        mesh.triangles.len() > target + 1000,
+        "{}",
+        mesh.triangles.len()
+    );
+    let simple = simplify(&mesh, target, f32::INFINITY);
+    assert!(
+        simple.triangles.len() <= target,
+        "{}",
+        simple.triangles.len()
+    );
+}
+
+#[test]
 fn holes_are_counted_and_filled() {
     let mut views = Views::around(Shape::Sphere, 24, 64);
     let (_, mesh) = views.mesh(None).unwrap();
