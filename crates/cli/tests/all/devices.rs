@@ -253,6 +253,67 @@ fn the_fixed_step_is_timed_on_every_kind_of_engine() {
 }
 
 #[test]
+fn frames_without_training_are_timed_on_every_kind_of_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    garden(folder.path());
+    let on = |device: &str| {
+        let args = [
+            "bench",
+            "render",
+            ".",
+            "-q",
+            "--tiles=2",
+            "--size=64x48",
+            "--frames=3",
+        ];
+        let args = [&args[..], &["--json", "--device", device]].concat();
+        let found = json(&ok_in(folder.path(), &args));
+        let run = found["runs"][0].clone();
+        assert_eq!(
+            (&run["gaussians"], &run["width"]),
+            (&1200.into(), &64.into())
+        );
+        let median = run["frame"]["median_ms"].as_f64().unwrap();
+        let per_second = run["frames_per_s"].as_f64().unwrap();
+        assert!(
+            median > 0.0 && (per_second * median / 1e3 - 1.0).abs() < 1e-6,
+            "{run}"
+        );
+        let cameras = run["cameras"].as_array().unwrap();
+        assert!(
+            cameras.len() == 2 && cameras.iter().all(|c| c["visible"].as_u64().unwrap() > 200),
+            "{run}"
+        );
+        run
+    };
+    let cpu = on("cpu");
+    assert_eq!(
+        (&cpu["frames_per_time"], &cpu["parts"]),
+        (&1.into(), &serde_json::json!([]))
+    );
+    if !has_llvmpipe("`dapple bench render` on a GPU") {
+        return;
+    }
+    let gpu = on("gpu:llvmpipe");
+    assert_eq!(gpu["frames_per_time"], 3);
+    let parts = gpu["parts"].as_array().unwrap();
+    let names: Vec<&str> = parts
+        .iter()
+        .map(|part| part["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (names.first(), names.last()),
+        (Some(&"begin.begin"), Some(&"blend.blend"))
+    );
+    assert!(
+        parts
+            .iter()
+            .any(|part| part["times"]["median_ms"].as_f64().unwrap() > 0.0),
+        "{gpu}"
+    );
+}
+
+#[test]
 fn a_palette_found_on_a_gpu_makes_the_same_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

@@ -8,6 +8,7 @@
 //!    ([`Instrumented::cost`]). Operations are equal in all engines ([`operations`]). Bytes depend on an
 //!    engine's data layout, so each engine counts its own.
 //! 4. Ceilings: the measured limits of the device ([`Instrumented::measure_ceilings`]).
+//! 5. Renders without training: time of a frame ([`Instrumented::time_renders`]).
 //!
 //! Measurements do not change a bit of the training result. Callers receive names and numbers, not buffers.
 
@@ -15,10 +16,10 @@ mod operations;
 
 pub use operations::operations;
 
-use crate::{Engine, Stage, ViewId};
+use crate::{Engine, RenderSettings, Stage, StepCounts, ViewId};
 pub use dapple_profile::Counters;
 use dapple_profile::ceilings::{DeviceKey, Limits, Measured};
-use dapple_scene::{Progress, Result};
+use dapple_scene::{Camera, Progress, Result};
 use std::time::Instant;
 
 /// Counts of one training step; the cost of a step depends only on them.
@@ -103,6 +104,20 @@ pub struct StageRun {
     pub name: &'static str,
     /// Number of dispatches in the stage, if the engine dispatches.
     pub dispatches: Option<usize>,
+}
+
+/// Times of renders ([`Instrumented::time_renders`]).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RenderTimes {
+    /// Times of a frame, ns: each the mean of [`Self::frames_per_time`] frames.
+    pub frames_ns: Vec<u64>,
+    /// Frames that each time is a mean over.
+    pub frames_per_time: u32,
+    /// Times of the parts of a frame on the device's own clock, ns, measured in frames of their own; empty if the device
+    /// has no such clock.
+    pub parts: Vec<(String, Vec<u64>)>,
+    /// Counts of the render of each camera.
+    pub counts: Vec<StepCounts>,
 }
 
 /// Fact about a device or its memory, for messages.
@@ -195,6 +210,32 @@ pub trait Instrumented: Engine {
     /// Returns the clock of the start times in [`Self::timings`], if steps are or were timed.
     fn device_clock(&mut self) -> Option<DeviceClock> {
         None
+    }
+
+    /// Renders the cameras in turn, `frames` frames at a time, and times them. The pixels stay on the device. A device
+    /// with a queue gets the next frame before the last one is done.
+    ///
+    /// # Errors
+    /// Those of [`Engine::render`].
+    fn time_renders(
+        &mut self,
+        cameras: &[Camera],
+        settings: &RenderSettings,
+        frames: u32,
+    ) -> Result<RenderTimes> {
+        let mut times = RenderTimes {
+            frames_per_time: 1,
+            ..RenderTimes::default()
+        };
+        for camera in cameras {
+            times.counts.push(self.render(camera, settings)?.counts);
+        }
+        for camera in cameras.iter().cycle().take(frames as usize) {
+            let start = Instant::now();
+            self.render(camera, settings)?;
+            times.frames_ns.push(start.elapsed().as_nanos() as u64);
+        }
+        Ok(times)
     }
 
     /// Returns the operations of the host on the device so far; all zero if the engine computes on the host.

@@ -7,14 +7,14 @@ use crate::catalogue;
 use crate::passes::Load;
 use crate::{Precision, bytes_per_gaussian};
 use dapple_engine::instruments::{
-    Cost, Counters, Detail, DeviceClock, Fact, Instrumented, SpanTime, StageRun, StepTimings, Work,
-    is_counted, operations,
+    Cost, Counters, Detail, DeviceClock, Fact, Instrumented, RenderTimes, SpanTime, StageRun,
+    StepTimings, Work, is_counted, operations,
 };
-use dapple_engine::{Stage, ViewId};
+use dapple_engine::{RenderSettings, Stage, ViewId};
 use dapple_runtime::ceilings::{DeviceKey, Limits, Measured};
 use dapple_runtime::{Detail as Spans, Timing};
 use dapple_runtime::{ceilings, measure_limits};
-use dapple_scene::{Progress, Result};
+use dapple_scene::{Camera, Progress, Result};
 
 impl Instrumented for GpuEngine {
     fn has_queue(&self) -> bool {
@@ -89,6 +89,15 @@ impl Instrumented for GpuEngine {
             origin: clock.origin(),
             uncertainty_ns: clock.calibration().uncertainty_ns,
         })
+    }
+
+    fn time_renders(
+        &mut self,
+        cameras: &[Camera],
+        settings: &RenderSettings,
+        frames: u32,
+    ) -> Result<RenderTimes> {
+        self.renders_timed(cameras, settings, frames)
     }
 
     fn counters(&self) -> Counters {

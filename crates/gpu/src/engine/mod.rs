@@ -8,7 +8,7 @@
 //! 3. Calls that return data (`download`, `render`, `gradients`) wait.
 //!
 //! This file has the options and the engine's fields. `contract` has the entry points, `commands` steps and rounds,
-//! `pictures` renders, `on_device` renders that stay on the device, `rows`
+//! `pictures` renders, `render_times` times them, `on_device` renders that stay on the device, `rows`
 //! parameters in rows. `scores` compares renders with photos, `shown`
 //! makes 8-bit renders, `views` handles cameras and photos, `state` splats and checkpoints.
 
@@ -18,6 +18,7 @@ mod gradients;
 mod instruments;
 mod on_device;
 mod pictures;
+mod render_times;
 pub(crate) mod rows;
 mod scores;
 pub(crate) mod sharded;

@@ -10,9 +10,10 @@ use dapple_engine::{
     DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered, StepCounts,
     SurfaceImage, check_image_gradient,
 };
-use dapple_runtime::wgpu;
+use dapple_runtime::{CommandList, wgpu};
 use dapple_scene::{Camera, Result};
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// Returns the counts of a render of `camera`.
 pub(super) fn counts_of(state: &layout::State, camera: &PosedCamera) -> StepCounts {
@@ -223,9 +224,14 @@ impl GpuEngine {
         bits: Bits,
     ) -> Result<()> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
-        let recording = self.recording(Plan::Front, bits, 0)?;
+        let recording = self.front(bits)?;
         recording.encode(encoder, bytemuck::bytes_of(&immediates));
         Ok(())
+    }
+
+    /// Returns the stages up to `blend`.
+    pub(super) fn front(&mut self, bits: Bits) -> Result<Arc<CommandList>> {
+        self.recording(Plan::Front, bits, 0)
     }
 
     /// Reads the output of `blend` in `depth_pixels` of a render.

@@ -1,7 +1,7 @@
 //! Benchmarks of training on this machine, and comparison with the limits of its hardware.
 //!
 //! [`stages`] measures on synthetic splats, [`step`] on the points of a real scene ([`garden`]), [`mod@ranks`] the same on
-//! several devices, [`train`] on a capture. They share three modules. [`measure`](mod@measure) times steps of any engine. [`rows`] is a table of stages
+//! several devices, [`render`] frames without training, [`train`] on a capture. They share three modules. [`measure`](mod@measure) times steps of any engine. [`rows`] is a table of stages
 //! with their costs. [`times`] holds times of repeated work. [`ops`] measures tensor operations.
 
 pub mod garden;
@@ -9,6 +9,7 @@ pub mod measure;
 pub mod ops;
 mod random;
 pub mod ranks;
+pub mod render;
 pub mod rows;
 pub mod stages;
 pub mod step;

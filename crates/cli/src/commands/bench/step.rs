@@ -2,10 +2,9 @@
 //! real scene; see [`dapple_instruments::bench::step`].
 
 use super::common::{SCHEMA, limits, parse_size, remark};
-use super::table::{host_line, limits_line, table, title};
+use super::table::{camera_lines, host_line, limits_line, table, title};
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::training_display::grouped;
 use dapple::scene::Result;
 use dapple_instruments::bench::Machine;
 use dapple_instruments::bench::garden::Garden;
@@ -129,14 +128,7 @@ fn lines(run: &Run) -> String {
         "\n{}",
         title(run.gaussians, [run.width, run.height])
     )];
-    for (i, counts) in run.cameras.iter().enumerate() {
-        lines.push(format!(
-            "camera {i}  {} visible, {} instances, {} in a tile at most",
-            grouped(counts.visible),
-            grouped(counts.instances),
-            grouped(counts.max_instances_per_tile)
-        ));
-    }
+    lines.extend(camera_lines(&run.cameras));
     let over = match run.steps_per_time {
         1 => "single steps".to_owned(),
         steps => format!("sequences of {steps}"),

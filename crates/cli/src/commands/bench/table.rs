@@ -1,12 +1,25 @@
 //! Tables of stages, limits and the host's work.
 
-use crate::training_display::gaussians;
+use crate::training_display::{gaussians, grouped};
 use dapple_instruments::bench::measure::HostPerStep;
 use dapple_instruments::bench::rows::{Bound, LimitRow, StageRow};
+use dapple_instruments::bench::step::CameraCounts;
 
 /// Returns the title of a run: the number of Gaussians, and the photo size in pixels.
 pub fn title(count: u64, [width, height]: [u32; 2]) -> String {
     format!("{} at {width}x{height}", gaussians(count))
+}
+
+/// Returns a line for each camera, with the counts of its render.
+pub fn camera_lines(cameras: &[CameraCounts]) -> impl Iterator<Item = String> {
+    cameras.iter().enumerate().map(|(i, counts)| {
+        format!(
+            "camera {i}  {} visible, {} instances, {} in a tile at most",
+            grouped(counts.visible),
+            grouped(counts.instances),
+            grouped(counts.max_instances_per_tile)
+        )
+    })
 }
 
 /// Returns the line with the device's peak rates.
