@@ -89,11 +89,15 @@ impl GpuEngine {
                 Detail::Dispatches,
             )?;
             gpu.wait()?;
-            for timing in clock.poll()? {
+            // A frame with a missing time has others under wrong numbers.
+            for timing in clock
+                .poll()?
+                .into_iter()
+                .filter(|timing| timing.missing == 0)
+            {
                 for (i, span) in timing.spans.into_iter().enumerate() {
                     if i == parts.len() {
-                        let kernel = span.kernel.unwrap_or_default();
-                        parts.push((kernel, Vec::new()));
+                        parts.push((span.kernel.unwrap_or_default(), Vec::new()));
                     }
                     parts[i].1.push(span.duration_ns);
                 }

@@ -6,7 +6,8 @@
 use crate::support;
 
 use dapple_engine::{
-    AppearanceSettings, DensifyPlan, Engine, EngineExt, OptimizerState, Report, StepReport, ViewId,
+    AppearanceSettings, DensifyPlan, Engine, EngineExt, MemoryPlan, OptimizerState, Report,
+    StepReport, ViewId,
 };
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions, Precision, Storage};
 use dapple_reference::scenes::{self, TestScene};
@@ -464,6 +465,31 @@ fn too_many_gaussians_are_an_error_that_says_how_many_fit() {
     let fewer = scene.splats.with_sh_degree(1);
     engine.upload(&fewer, None).unwrap();
     assert!(engine.download().unwrap().0 == fewer);
+}
+
+#[test]
+fn the_memory_plan_names_the_smaller_of_memory_and_largest_buffer() {
+    require_gpu!();
+    let plan = |options: fn(&mut GpuEngineOptions)| {
+        let mut engine = engine(options);
+        engine.upload(&scene("crowd").splats, None).unwrap();
+        engine.memory_plan(&settings(1)).unwrap()
+    };
+    let by_buffer = plan(|o| o.max_binding_bytes = 900_000);
+    assert!(by_buffer.by_buffer, "{by_buffer:?}");
+    let by_memory = plan(|o| o.gpu.memory_limit = Some(64 << 20));
+    assert!(!by_memory.by_buffer, "{by_memory:?}");
+    let bytes = by_memory.bytes.unwrap();
+    assert_eq!(bytes, 32 << 20);
+    assert_eq!(by_memory.gaussians as u64, bytes / by_memory.bytes_each);
+    assert!(
+        by_buffer.gaussians < by_memory.gaussians,
+        "{by_buffer:?} {by_memory:?}"
+    );
+    let more = |plan: &MemoryPlan| plan.smaller.unwrap();
+    assert!(more(&by_memory).1 > by_memory.gaussians && more(&by_memory).0 == "f16");
+    // Here the gradient slots are the limit, which 16 bits do not change.
+    assert_eq!(more(&by_buffer).1, by_buffer.gaussians);
 }
 
 #[test]
