@@ -176,8 +176,12 @@ impl DeviceOptions {
             "" => console.note(&format!("device: {name}")),
             said => console.note(&format!("device: {name}: {said}")),
         }
-        if self.threads.is_some() && !matches!(opened.engine, AnyEngine::Cpu(_)) {
+        let is_cpu = matches!(opened.engine, AnyEngine::Cpu(_));
+        if self.threads.is_some() && !is_cpu {
             console.note("note: --threads is not used: it is for the CPU engine");
+        }
+        if self.gpu_memory.is_some() && is_cpu {
+            console.note("note: --gpu-memory is not used: it is for a GPU");
         }
         Ok(opened.engine)
     }
@@ -195,6 +199,13 @@ impl DeviceOptions {
                 Error::input("the number of threads is for the CPU engine, not for a GPU")
                     .at(format!("--device {device} --threads {threads}"))
                     .hint("omit --threads, or use --device cpu"),
+            );
+        }
+        if let (Device::Cpu, Some(_)) = (&device, self.gpu_memory) {
+            return Err(
+                Error::input("the memory of a GPU is not for the CPU engine")
+                    .at(format!("--device {device} --gpu-memory"))
+                    .hint("omit --gpu-memory, or use --device gpu"),
             );
         }
         let options = self.engine_options(time_stages);

@@ -473,6 +473,13 @@ fn mistakes_in_settings() {
         INPUT,
         &["--device gpu:0 --threads 2", "omit --threads"],
     );
+    let of_gpu = ["--device", "cpu", "--gpu-memory", "1GiB"];
+    refused(
+        path,
+        &[&TRAIN[..], &of_gpu].concat(),
+        INPUT,
+        &["--device cpu --gpu-memory", "omit --gpu-memory"],
+    );
     refused(
         path,
         &[&TRAIN[..], &["--threads", "0"]].concat(),
