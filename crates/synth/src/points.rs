@@ -15,7 +15,6 @@ use super::{SceneKind, SynthOptions};
 use dapple_scene::Camera;
 use glam::{DVec3, Vec3A};
 use rayon::prelude::*;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// The kind of random stream that places points.
@@ -93,8 +92,12 @@ impl<'a> Finder<'a> {
 
 /// Photos by place, where there are many over a large area.
 struct Nearby {
-    /// Photos by square, ascending.
-    by_square: HashMap<[i32; 2], Vec<u32>>,
+    /// Least square with a photo, along x and z.
+    corner: [i32; 2],
+    /// Squares along x.
+    across: usize,
+    /// Photos of each square, ascending, row after row.
+    by_square: Vec<Vec<u32>>,
     /// Most observations of a point.
     most: usize,
 }
@@ -109,17 +112,43 @@ impl Nearby {
     const MANY: usize = 10_000_000;
 
     fn new(cameras: &[Camera], points: usize) -> Self {
-        let mut by_square: HashMap<[i32; 2], Vec<u32>> = HashMap::new();
-        for (index, camera) in (0u32..).zip(cameras) {
-            let square = Self::square(camera.camera_from_world.centre());
-            by_square.entry(square).or_default().push(index);
+        let squares = cameras
+            .iter()
+            .map(|camera| Self::square(camera.camera_from_world.centre()));
+        let squares: Vec<[i32; 2]> = squares.collect();
+        let bound = |axis: usize, of: fn(i32, i32) -> i32| {
+            squares
+                .iter()
+                .map(|square| square[axis])
+                .reduce(of)
+                .unwrap_or_default()
+        };
+        let corner = [bound(0, i32::min), bound(1, i32::min)];
+        let size = |axis: usize| (bound(axis, i32::max) - corner[axis]) as usize + 1;
+        let mut nearby = Self {
+            corner,
+            across: size(0),
+            by_square: vec![Vec::new(); size(0) * size(1)],
+            most: Self::MOST[usize::from(points > Self::MANY)],
+        };
+        for (index, square) in (0u32..).zip(squares) {
+            if let Some(at) = nearby.place(square) {
+                nearby.by_square[at].push(index);
+            }
         }
-        let most = Self::MOST[usize::from(points > Self::MANY)];
-        Self { by_square, most }
+        nearby
     }
 
     fn square(p: DVec3) -> [i32; 2] {
         [p.x, p.z].map(|v| (v / Self::SQUARE).floor() as i32)
+    }
+
+    /// Returns the index of a square; `None` outside of all photos.
+    fn place(&self, [x, z]: [i32; 2]) -> Option<usize> {
+        let along = |v: i32, axis: usize| usize::try_from(v - self.corner[axis]).ok();
+        let (x, z) = (along(x, 0).filter(|&x| x < self.across)?, along(z, 1)?);
+        let at = z * self.across + x;
+        (at < self.by_square.len()).then_some(at)
     }
 
     /// Returns the photos near a point, beginning with a random one.
@@ -129,8 +158,9 @@ impl Nearby {
         let squares = around
             .clone()
             .flat_map(|dz| around.clone().map(move |dx| [x + dx, z + dz]));
-        let photos = squares.filter_map(|square| self.by_square.get(&square));
-        let mut photos: Vec<usize> = photos.flatten().map(|&photo| photo as usize).collect();
+        let photos = squares.filter_map(|square| self.place(square));
+        let photos = photos.flat_map(|at| &self.by_square[at]);
+        let mut photos: Vec<usize> = photos.map(|&photo| photo as usize).collect();
         if !photos.is_empty() {
             let first = random.index(photos.len());
             photos.rotate_left(first);
