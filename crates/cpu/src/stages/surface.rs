@@ -3,9 +3,9 @@
 //!
 //! 1. `Profile`: the extent of each Gaussian along the rays of its pixels, for blocks of 16 Gaussians.
 //! 2. A tile is walked as in `blend`, with the same alphas. Each row of 16 pixels lists its instances.
-//! 3. Per row, the interval of the depth is halved `HALVINGS` times. Transmittances are squared: the
-//!    product of `1 - G` and `(1 - alpha)^2 / (1 - G)` needs neither roots nor logarithms, and is at least
-//!    the square of `TRANSMITTANCE_MIN`.
+//! 3. Per row, the interval of the depth is halved until it is a rounding error. Transmittances are squared:
+//!    the product of `1 - G` and `(1 - alpha)^2 / (1 - G)` needs neither roots nor logarithms, and is at
+//!    least the square of `TRANSMITTANCE_MIN`.
 
 use super::blend::Layer;
 use super::visits::{BATCH, LiveRows, TileGeometry, Visit, Visits, tile_instances};
@@ -24,8 +24,11 @@ use rayon::prelude::*;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Halvings of the interval of a depth: from eight times the farthest depth to a rounding error.
+/// Most halvings of the interval of a depth.
 const HALVINGS: usize = 27;
+
+/// Interval at which halving ends, relative to its end: a rounding error.
+const NARROW: f32 = 6e-8;
 
 /// Square of [`MEDIAN_TRANSMITTANCE`].
 const HALF2: f32 = MEDIAN_TRANSMITTANCE * MEDIAN_TRANSMITTANCE;
@@ -228,7 +231,8 @@ struct Entry {
     alpha: Row,
     /// Depth of the peak.
     peak: Row,
-    deviation: f32,
+    /// One over the standard deviation.
+    inverse_deviation: f32,
     normal: [f32; 3],
 }
 
@@ -298,7 +302,7 @@ fn entry<S: Simd>(
     let mut entry = Entry {
         alpha: Row::ZERO,
         peak: Row::ZERO,
-        deviation: profile.deviation,
+        inverse_deviation: 1.0 / profile.deviation,
         normal: profile.normal,
     };
     let mut any = false;
@@ -323,24 +327,50 @@ fn entry<S: Simd>(
 
 /// G of an entry, and the distance from its peak in standard deviations.
 #[inline(always)]
-fn density<S: Simd>(s: S, entry: &Entry, part: usize, inverse: f32, t: V<S>) -> (V<S>, V<S>) {
-    let x = (t - V::load(s, &entry.peak, part)) * s.k(inverse);
+fn density<S: Simd>(s: S, entry: &Entry, part: usize, t: V<S>) -> (V<S>, V<S>) {
+    let x = (t - V::load(s, &entry.peak, part)) * s.k(entry.inverse_deviation);
     let exponent = x * x * s.k(-0.5 * std::f32::consts::LOG2_E);
     (V::load(s, &entry.alpha, part) * exponent.exp2(), x)
 }
 
-/// Returns the square of the transmittance in front of `t`.
+/// Returns the square of the transmittance in front of `t`. It never rises with `t`.
 #[inline(always)]
 fn transmittance2<S: Simd>(s: S, entries: &[Entry], part: usize, t: V<S>) -> V<S> {
     let one = s.k(1.0);
-    let mut product = one;
+    // One division for all entries. Both products are at least the square of the least transmittance.
+    let (mut above, mut below) = (one, one);
     for entry in entries {
-        let (density, x) = density(s, entry, part, 1.0 / entry.deviation, t);
+        let (density, x) = density(s, entry, part, t);
         let rest = one - density;
         let behind = one - V::load(s, &entry.alpha, part);
-        product = product * s.k(0.0).lt(x).select(behind * behind / rest, rest);
+        let is_beyond = s.k(0.0).lt(x);
+        above = above * is_beyond.select(behind * behind, rest);
+        below = is_beyond.select(below * rest, below);
     }
-    product
+    above / below
+}
+
+/// Returns the interval of the depth at which the squared transmittance falls to that of the surface, and the pixels
+/// that have a surface in it.
+#[inline(always)]
+fn interval<S: Simd>(s: S, entries: &[Entry], part: usize, has_surface: M<S>) -> ([V<S>; 2], M<S>) {
+    let (zero, one, half2) = (s.k(0.0), s.k(1.0), s.k(HALF2));
+    // The first Gaussians that are opaque enough end it.
+    let (mut near, mut far) = (s.k(f32::MAX), zero);
+    let mut product = one;
+    for entry in entries {
+        let alpha = V::load(s, &entry.alpha, part);
+        let is_blended = zero.lt(alpha);
+        let peak = V::load(s, &entry.peak, part);
+        let reach = s.k(REACH / entry.inverse_deviation);
+        near = is_blended.select((peak - reach).max(zero), near).min(near);
+        let counts = is_blended.and(half2.lt(product));
+        far = counts.select(peak + reach, zero).max(far);
+        product = product * (one - alpha) * (one - alpha);
+    }
+    near = near.min(far);
+    let is_open = half2.lt(transmittance2(s, entries, part, near));
+    ([near, far], has_surface.and(is_open))
 }
 
 /// Computes step 3: depth, and x, y and z of the normal; zeros in pixels without a surface.
@@ -351,29 +381,26 @@ fn surface<S: Simd>(
     part: usize,
     has_surface: M<S>,
 ) -> [V<S>; SURFACE_PLANES] {
-    let (zero, half2) = (s.k(0.0), s.k(HALF2));
+    let zero = s.k(0.0);
     if !has_surface.any() {
         return [zero; SURFACE_PLANES];
     }
-    let has_surface = has_surface.and(half2.lt(transmittance2(s, entries, part, zero)));
-    let (mut near, mut far) = (zero, zero);
-    for entry in entries {
-        let reach = V::load(s, &entry.peak, part) + s.k(REACH * entry.deviation);
-        let is_blended = zero.lt(V::load(s, &entry.alpha, part));
-        far = is_blended.select(reach, zero).max(far);
-    }
+    let ([mut near, mut far], has_surface) = interval(s, entries, part, has_surface);
     for _ in 0..HALVINGS {
+        let is_wide = (far * s.k(NARROW)).lt(far - near);
+        if !is_wide.and(has_surface).any() {
+            break;
+        }
         let middle = (near + far) * s.k(0.5);
-        let is_in_front = half2.lt(transmittance2(s, entries, part, middle));
+        let is_in_front = s.k(HALF2).lt(transmittance2(s, entries, part, middle));
         near = is_in_front.select(middle, near);
         far = is_in_front.select(far, middle);
     }
     let depth = (near + far) * s.k(0.5);
     let mut normal = [zero; 3];
     for entry in entries {
-        let inverse = 1.0 / entry.deviation;
-        let (density, x) = density(s, entry, part, inverse, depth);
-        let weight = x.abs() * density / (s.k(1.0) - density) * s.k(inverse);
+        let (density, x) = density(s, entry, part, depth);
+        let weight = x.abs() * density / (s.k(1.0) - density) * s.k(entry.inverse_deviation);
         for i in 0..3 {
             normal[i] = weight.mul_add(s.k(entry.normal[i]), normal[i]);
         }
