@@ -114,15 +114,13 @@ fn decode_parameters(bits: ShBits) -> vec2f {
 #endif
 }
 
-fn decode_stored(stored: ShStored) -> AdamPair {
+// Parameters with their moments as they are stored.
+fn adam_pair(p: vec2f, m: MomentBits, v: MomentBits) -> AdamPair {
 #if MOMENTS_PACKED
-    let m = decode_first(stored.m);
-    let v = decode_second(stored.v);
+    return AdamPair(p, decode_first(m), decode_second(v));
 #else
-    let m = bitcast<vec2f>(stored.m);
-    let v = bitcast<vec2f>(stored.v);
+    return AdamPair(p, bitcast<vec2f>(m), bitcast<vec2f>(v));
 #endif
-    return AdamPair(decode_parameters(stored.p), m, v);
 }
 
 fn sh_coefficients(unit: ShUnit) -> ShPair {
@@ -142,7 +140,8 @@ fn sh_load_odd(j: u32, i: u32) -> ShUnit {
 }
 
 fn sh_step(stored: ShStored, gradient: vec2f) -> AdamPair {
-    return adam(decode_stored(stored), gradient, vec2f(step.rate_sh_rest));
+    let pair = adam_pair(decode_parameters(stored.p), stored.m, stored.v);
+    return adam(pair, gradient, vec2f(step.rate_sh_rest));
 }
 
 fn sh_take(j: u32, i: u32, unit: ShUnit, odd: vec3f, even: vec3f) {
@@ -247,19 +246,15 @@ fn encode_sh(p: vec2f, which: u32) -> u32 {
 fn load_geometry(w: u32, i: u32, p: vec2f) -> AdamPair {
     let words = GEOMETRY_PLANES / 2u;
 #if MOMENTS_PACKED
-    let m = decode_first(geometry_moments[w * state.capacity + i]);
-    let v = decode_second(geometry_moments[(words + w) * state.capacity + i]);
+    let m = geometry_moments[w * state.capacity + i];
+    let v = geometry_moments[(words + w) * state.capacity + i];
 #else
     let at = 2u * w * state.capacity + i;
     let second = at + GEOMETRY_PLANES * state.capacity;
-    let m = bitcast<vec2f>(vec2u(
-        geometry_moments[at], geometry_moments[at + state.capacity],
-    ));
-    let v = bitcast<vec2f>(vec2u(
-        geometry_moments[second], geometry_moments[second + state.capacity],
-    ));
+    let m = vec2u(geometry_moments[at], geometry_moments[at + state.capacity]);
+    let v = vec2u(geometry_moments[second], geometry_moments[second + state.capacity]);
 #endif
-    return AdamPair(p, m, v);
+    return adam_pair(p, m, v);
 }
 
 fn store_geometry(w: u32, i: u32, pair: AdamPair) {
