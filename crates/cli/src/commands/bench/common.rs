@@ -32,10 +32,25 @@ pub fn remark(times: &Times, what: &str, console: &Console) {
     }
 }
 
+/// Reports the run `what`: a warning if its times scatter, and its lines unless JSON follows.
+pub fn report(
+    times: &Times,
+    what: &str,
+    is_json: bool,
+    console: &Console,
+    lines: impl FnOnce() -> String,
+) -> Result<()> {
+    remark(times, what, console);
+    if is_json {
+        return Ok(());
+    }
+    console.data(&lines())
+}
+
 fn busy(what: &str, spread: f64, console: &Console) {
     console.always(&format!(
         "warning: {what}: slow ones took {spread:.2} times the median: the machine is busy\n  \
-         hint: end other programs, or measure more with --steps and compare medians"
+         hint: end other programs, or measure longer and compare medians"
     ));
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each file reads the options of one measurement and prints what `dapple-instruments` measured: [`device`], peak
 //! rates; [`stages`], on synthetic splats; [`step`], on the points of a real scene; [`ranks`], the same on
-//! several devices; [`render`], frames without training; [`train`], on a capture; [`ops`], tensor operations. [`common`] has their limits and warnings, [`table`] prints stages and the host's work.
+//! several devices; [`render`], frames without training; [`train`], on a capture; [`ops`], tensor operations. [`common`] has their limits and warnings, [`table`] prints stages and times.
 
 mod common;
 mod device;

@@ -1,8 +1,8 @@
 //! `dapple bench render`: frames of a fixed number of Gaussians, without training; see
 //! [`dapple_instruments::bench::render`].
 
-use super::common::{SCHEMA, parse_size, remark};
-use super::table::{camera_lines, title};
+use super::common::{SCHEMA, parse_size, report};
+use super::table::{camera_lines, times_line, title};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use dapple::scene::Result;
@@ -42,7 +42,7 @@ pub struct Args {
         default_value = "1280x720,1920x1080", value_parser = parse_size)]
     size: Vec<[u32; 2]>,
 
-    /// Frames to time, after as many that warm up
+    /// Frames to time, on a GPU of each sequence, after some that warm up
     #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..))]
     frames: u32,
 
@@ -84,10 +84,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         for &size in &args.size {
             let opener = args.device.opener();
             let run = render::run(&opener, &garden, (tiles, &truth), size, args.frames)?;
-            remark(&run.frame, &title(run.gaussians, size), console);
-            if !args.json {
-                console.data(&lines(&run))?;
-            }
+            let name = title(run.gaussians, size);
+            report(&run.frame, &name, args.json, console, || lines(&run))?;
             results.runs.push(run);
         }
     }
@@ -103,14 +101,8 @@ fn lines(run: &Run) -> String {
         title(run.gaussians, [run.width, run.height])
     )];
     lines.extend(camera_lines(&run.cameras));
-    let over = match run.frames_per_time {
-        1 => "single frames".to_owned(),
-        frames => format!("sequences of {frames}"),
-    };
-    lines.push(format!(
-        "frame     {:.3} ms median, {:.3} min, {:.3} at the 95th percentile ({over}), {:.0} frames/s",
-        run.frame.median_ms, run.frame.min_ms, run.frame.p95_ms, run.frames_per_s
-    ));
+    let rate = format!("{:.0} frames/s", run.frames_per_s);
+    lines.push(times_line("frame", &run.frame, run.frames_per_time, &rate));
     let parts = run.parts.iter();
     lines.extend(parts.map(|part| {
         format!(

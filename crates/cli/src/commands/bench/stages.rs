@@ -1,13 +1,14 @@
 //! `dapple bench stages`: times of the stages of a training step, compared with the machine's limits; see
 //! [`dapple_instruments::bench::stages`].
 
-use super::common::{SCHEMA, limits, parse_size, remark};
-use super::table::{host_line, limits_line, table, title};
+use super::common::{SCHEMA, limits, parse_size, report};
+use super::table::{limits_line, table, title};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::training_display::grouped;
 use dapple::scene::Result;
 use dapple_instruments::bench::Machine;
+use dapple_instruments::bench::measure::HostPerStep;
 use dapple_instruments::bench::rows::LimitRow;
 use dapple_instruments::bench::stages::{self, Run};
 use serde::Serialize;
@@ -83,14 +84,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let splats = stages::splats(count);
         for &size in &args.size {
             let run = stages::run(&args.device.opener(), &splats, size, args.steps, limits)?;
-            remark(
-                &run.step,
-                &title(run.gaussians, [run.width, run.height]),
-                console,
-            );
-            if !args.json {
-                console.data(&lines(&run))?;
-            }
+            let name = title(run.gaussians, size);
+            report(&run.step, &name, args.json, console, || lines(&run))?;
             results.runs.push(run);
         }
     }
@@ -115,6 +110,6 @@ fn lines(run: &Run) -> String {
         "{:<15}{:>10.3}{:>10.3}   {:.2} it/s",
         "step", run.step.median_ms, run.step.min_ms, run.it_per_s
     ));
-    lines.extend(run.host_per_step.iter().map(host_line));
+    lines.extend(run.host_per_step.iter().map(HostPerStep::line));
     lines.join("\n")
 }

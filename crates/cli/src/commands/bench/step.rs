@@ -1,13 +1,14 @@
 //! `dapple bench step`: a fixed-size training step, as measured for gsplat and other trainers, on the points of a
 //! real scene; see [`dapple_instruments::bench::step`].
 
-use super::common::{SCHEMA, limits, parse_size, remark};
-use super::table::{camera_lines, host_line, limits_line, table, title};
+use super::common::{SCHEMA, limits, parse_size, report};
+use super::table::{camera_lines, limits_line, table, times_line, title};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use dapple::scene::Result;
 use dapple_instruments::bench::Machine;
 use dapple_instruments::bench::garden::Garden;
+use dapple_instruments::bench::measure::HostPerStep;
 use dapple_instruments::bench::rows::LimitRow;
 use dapple_instruments::bench::step::{self, Run, SEED};
 use serde::Serialize;
@@ -106,14 +107,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
                 limits,
                 args.appearance_mlp,
             )?;
-            remark(
-                &run.step,
-                &title(run.gaussians, [run.width, run.height]),
-                console,
-            );
-            if !args.json {
-                console.data(&lines(&run))?;
-            }
+            let name = title(run.gaussians, size);
+            report(&run.step, &name, args.json, console, || lines(&run))?;
             results.runs.push(run);
         }
     }
@@ -129,15 +124,9 @@ fn lines(run: &Run) -> String {
         title(run.gaussians, [run.width, run.height])
     )];
     lines.extend(camera_lines(&run.cameras));
-    let over = match run.steps_per_time {
-        1 => "single steps".to_owned(),
-        steps => format!("sequences of {steps}"),
-    };
-    lines.push(format!(
-        "step      {:.3} ms median, {:.3} min, {:.3} at the 95th percentile ({over}), {:.1} it/s",
-        run.step.median_ms, run.step.min_ms, run.step.p95_ms, run.it_per_s
-    ));
-    lines.extend(run.host_per_step.iter().map(host_line));
+    let rate = format!("{:.1} it/s", run.it_per_s);
+    lines.push(times_line("step", &run.step, run.steps_per_time, &rate));
+    lines.extend(run.host_per_step.iter().map(HostPerStep::line));
     if !run.stages.is_empty() {
         lines.push(table(&run.stages));
     }

@@ -1,9 +1,9 @@
-//! Tables of stages, limits and the host's work.
+//! Tables of stages, lines of limits, counts and times.
 
 use crate::training_display::{gaussians, grouped};
-use dapple_instruments::bench::measure::HostPerStep;
 use dapple_instruments::bench::rows::{Bound, LimitRow, StageRow};
 use dapple_instruments::bench::step::CameraCounts;
+use dapple_instruments::bench::times::Times;
 
 /// Returns the title of a run: the number of Gaussians, and the photo size in pixels.
 pub fn title(count: u64, [width, height]: [u32; 2]) -> String {
@@ -30,28 +30,16 @@ pub fn limits_line(limits: &LimitRow) -> String {
     )
 }
 
-/// Returns the line with the host's work per step.
-pub fn host_line(host: &HostPerStep) -> String {
+/// Returns the line with the times of a `step` or a `frame`, each the mean of this number, and their rate.
+pub fn times_line(what: &str, times: &Times, per_time: u32, rate: &str) -> String {
+    let over = match per_time {
+        1 => format!("single {what}s"),
+        count => format!("sequences of {count}"),
+    };
     format!(
-        "host      per step: {} waits, {} copies ({:.0} B read, {:.0} B written), {} buffers made, \
-         {} submissions, {} dispatches",
-        short(host.waits),
-        short(host.copies),
-        host.bytes_read,
-        host.bytes_written,
-        short(host.buffers_created),
-        short(host.submissions),
-        short(host.dispatches)
+        "{what:<10}{:.3} ms median, {:.3} min, {:.3} at the 95th percentile ({over}), {rate}",
+        times.median_ms, times.min_ms, times.p95_ms
     )
-}
-
-/// Returns a count per step: a whole number, or with the necessary decimals.
-fn short(count: f64) -> String {
-    if count == count.round() {
-        format!("{count:.0}")
-    } else {
-        format!("{count:.3}")
-    }
 }
 
 /// Returns the table's head.

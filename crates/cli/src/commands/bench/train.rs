@@ -2,7 +2,6 @@
 //! [`dapple_instruments::bench::train`].
 
 use super::common::{SCHEMA, remark};
-use super::table::host_line;
 use crate::console::Console;
 use crate::machine;
 use crate::options::{DeviceOptions, merged_config};
@@ -11,7 +10,7 @@ use crate::training_display::gaussians;
 use dapple::scene::{Result, load};
 use dapple::train::ConfigPatch;
 use dapple_instruments::bench::Machine;
-use dapple_instruments::bench::measure::SEQUENCES;
+use dapple_instruments::bench::measure::{HostPerStep, SEQUENCES};
 use dapple_instruments::bench::train::{self, Run};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -120,7 +119,7 @@ impl Results {
             ),
             format!("rate      {:.2} it/s", run.it_per_s),
         ];
-        lines.extend(run.host_per_step.iter().map(host_line));
+        lines.extend(run.host_per_step.iter().map(HostPerStep::line));
         lines.push(format!("memory    {memory} at most"));
         lines.join("\n")
     }
