@@ -132,6 +132,17 @@ impl DeviceOptions {
         Ok(engine)
     }
 
+    /// Opens a device to time steps of a run on: with the ranks of this process, if the run has them.
+    pub fn engine_to_time(&self) -> Result<BoxedEngine> {
+        let Some(ranks) = self.ranks else {
+            return Ok(self.open_quietly(false)?.engine.into_engine());
+        };
+        let (device, options) = self.of_rank();
+        let opened = dapple::open_ranks(&device, &options, ranks as usize);
+        let (ranks, _) = opened.map_err(|error| placed_at(error, "--ranks-in-process"))?;
+        Ok(ranks.into_engine())
+    }
+
     /// Returns the device and the options of a rank.
     pub fn of_rank(&self) -> (Device, EngineOptions) {
         let device = self.device.clone().unwrap_or_default();

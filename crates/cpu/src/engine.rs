@@ -1,6 +1,7 @@
 //! [`CpuEngine`]: executes the stages in order and implements the [`Engine`] trait.
 
 mod contract;
+mod copies;
 mod pictures;
 mod sharded;
 

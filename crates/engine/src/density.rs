@@ -24,6 +24,10 @@
 
 use crate::{DensifyPlan, DensifyReport, Relocation, noise, relocation};
 use dapple_scene::unit_rotation;
+use rayon::prelude::*;
+
+/// Least Gaussians of a task.
+const CHUNK: usize = 1 << 12;
 
 /// Factor by which a split Gaussian's children are smaller (3DGS paper).
 const SPLIT_SHRINK: f32 = 1.6;
@@ -220,45 +224,67 @@ impl Draws {
     }
 }
 
-/// Computes steps 1 and 2 of a relocation. Places count after it: new Gaussians follow those that are active, and the
-/// sky and the frozen ones have moved behind them.
-pub fn draws(plan: &DensifyPlan, relocation: &Relocation, gaussians: &impl Censused) -> Draws {
-    let (n, active) = (gaussians.count(), gaussians.active());
+/// Returns the weight of each active Gaussian in the draws of a relocation, of a model of `total` Gaussians; zero for dead
+/// ones.
+pub fn weights(
+    plan: &DensifyPlan,
+    relocation: &Relocation,
+    gaussians: &(impl Censused + Sync),
+    total: usize,
+) -> Vec<u32> {
     let table = relocation::sigmoid_table();
-    let shift = relocation::weight_shift(u32::try_from(n).unwrap_or(u32::MAX));
+    let shift = relocation::weight_shift(u32::try_from(total).unwrap_or(u32::MAX));
     let limit = relocation.dead_logit();
-    let mut places = Vec::new();
-    // Inclusive prefix sum of the weights at each Gaussian.
-    let mut sums = Vec::with_capacity(active);
-    let mut total = 0;
-    for i in 0..active {
+    let weight = |i: usize| {
         let logit = gaussians.logit(i);
         if !gaussians.is_finite(i) || logit <= limit {
-            places.push(i);
-        } else {
-            let weight = relocation::weight(&table, logit, shift);
-            total += match &plan.focus {
-                None => weight,
-                Some(focus) => focus.weight(weight, gaussians.mean(i)),
-            };
+            return 0;
         }
-        sums.push(total);
-    }
+        let weight = relocation::weight(&table, logit, shift);
+        match &plan.focus {
+            None => weight,
+            Some(focus) => focus.weight(weight, gaussians.mean(i)),
+        }
+    };
+    let active = (0..gaussians.active()).into_par_iter();
+    active.with_min_len(CHUNK).map(weight).collect()
+}
+
+/// Computes steps 1 and 2 of a relocation from the [`weights`] of a model of `total` Gaussians. Places count after it: new
+/// Gaussians follow those that are active, and the sky and the frozen ones have moved behind them.
+pub fn draws(plan: &DensifyPlan, relocation: &Relocation, weights: &[u32], total: usize) -> Draws {
+    let active = weights.len();
+    let dead = weights
+        .iter()
+        .enumerate()
+        .filter(|(_, weight)| **weight == 0);
+    let mut places: Vec<usize> = dead.map(|(i, _)| i).collect();
+    // Inclusive prefix sum of the weights at each Gaussian.
+    let mut sum = 0;
+    let sums: Vec<u32> = weights
+        .iter()
+        .map(|weight| {
+            sum += weight;
+            sum
+        })
+        .collect();
     let mut draws = Draws {
         drawn: vec![0; active],
         ..Draws::default()
     };
-    if total == 0 {
+    if sum == 0 {
         return draws;
     }
     draws.relocated = places.len();
-    draws.added = relocation.added(n, plan.max_gaussians);
+    draws.added = relocation.added(total, plan.max_gaussians);
     places.extend(active..active + draws.added);
-    draws.copies.reserve(places.len());
-    for (draw, place) in places.into_iter().enumerate() {
-        let target = relocation::target(plan.seed, plan.step, draw as u32, total);
-        let from = sums.partition_point(|&sum| sum <= target);
-        draws.copies.push((place, from));
+    let drawn = places.par_iter().with_min_len(CHUNK).enumerate();
+    let drawn = drawn.map(|(draw, &place)| {
+        let target = relocation::target(plan.seed, plan.step, draw as u32, sum);
+        (place, sums.partition_point(|&sum| sum <= target))
+    });
+    draws.copies = drawn.collect();
+    for &(_, from) in &draws.copies {
         draws.drawn[from] += 1;
     }
     draws

@@ -11,6 +11,8 @@ pub struct MemoryPlan {
     pub bytes: Option<u64>,
     /// True if the largest buffer of the device is the limit, not its memory.
     pub by_buffer: bool,
+    /// Engines that share the Gaussians.
+    pub engines: usize,
     /// A smaller storage, by the name that `--precision` has for it, and most Gaussians with it.
     pub smaller: Option<(&'static str, usize)>,
 }
@@ -28,8 +30,15 @@ impl MemoryPlan {
         Self {
             gaussians: all(self.gaussians),
             bytes: self.bytes.map(|bytes| bytes.saturating_mul(engines as u64)),
+            engines: self.engines.saturating_mul(engines),
             smaller: self.smaller.map(|(name, most)| (name, all(most))),
             ..self
         }
+    }
+
+    /// Returns how many such engines hold this number of Gaussians.
+    pub fn engines_for(&self, gaussians: usize) -> usize {
+        let each = self.gaussians / self.engines.max(1);
+        gaussians.div_ceil(each.max(1))
     }
 }

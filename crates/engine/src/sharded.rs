@@ -6,11 +6,14 @@
 //! ([`Sharded::begin_gradients`]). Each number is computed by the same operations in the same order as in one engine, so
 //! that results have the same bits for any number of parts.
 //!
+//! A round of relocation draws from the weights of all Gaussians ([`Sharded::weigh`]). Copies of the drawn ones travel to
+//! the engines that hold their places; all other Gaussians stay where they are.
+//!
 //! Between engines travel [`Shipment`]s, whose format is that of the engine: all engines of a model are of one kind.
 
 use crate::{
-    Engine, LossTerm, NonFiniteReport, RenderSettings, Rendered, StepFeatures, StepReport,
-    StepSettings, ViewId,
+    DensifyPlan, Engine, LossTerm, NonFiniteReport, Relocation, RenderSettings, Rendered,
+    StepFeatures, StepReport, StepSettings, ViewId,
 };
 use dapple_scene::{Camera, Error, Result};
 use std::collections::VecDeque;
@@ -20,22 +23,27 @@ use std::sync::Arc;
 /// Step on a view.
 pub type ViewStep = (ViewId, StepSettings);
 
-/// Most blocks of a model, and most engines.
-pub const BLOCKS: usize = 128;
+/// Blocks of a model at its upload, and most engines.
+pub const FIRST_BLOCKS: usize = 128;
+
+/// Most blocks of a model: rounds of relocation add blocks, so that no other Gaussian moves to another engine.
+pub const BLOCKS: usize = 8 * FIRST_BLOCKS;
 
 /// Gaussians of a model that one of several engines holds.
 ///
-/// The model is cut into at most [`BLOCKS`] equal blocks of consecutive indices. Block b belongs to engine b mod
+/// The model is cut into equal blocks of consecutive indices, at most [`FIRST_BLOCKS`] at first. Block b belongs to engine b mod
 /// `engines`: neighbours in space have near indices, so that each engine has a share of what any view shows. Within an
 /// engine, Gaussians keep the order of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     /// Number of the engine, from 0.
     pub number: usize,
-    /// Engines, at least 1 and at most [`BLOCKS`].
+    /// Engines, at least 1 and at most [`FIRST_BLOCKS`].
     pub engines: usize,
     /// Number of Gaussians of the model.
     pub total: usize,
+    /// Gaussians of a block, at least 1; the last block may have fewer.
+    pub block: usize,
 }
 
 impl Default for Part {
@@ -51,17 +59,25 @@ impl Part {
             number,
             engines,
             total,
+            block: total.div_ceil(FIRST_BLOCKS).max(1),
         }
+    }
+
+    /// Returns the part after Gaussians were added to the model: all others keep their engine and their index there. `None`
+    /// if that makes more than [`BLOCKS`] blocks.
+    pub fn grown(self, total: usize) -> Option<Self> {
+        let fits = total.div_ceil(self.block) <= BLOCKS;
+        fits.then_some(Self { total, ..self })
+    }
+
+    /// Returns the part of another engine of the same model.
+    pub fn of(self, number: usize) -> Self {
+        Self { number, ..self }
     }
 
     /// Returns the part of an engine that holds a whole model.
     pub fn whole(total: usize) -> Self {
         Self::new(0, 1, total)
-    }
-
-    /// Returns the Gaussians of a block; the last block may have fewer.
-    pub fn block(self) -> usize {
-        self.total.div_ceil(BLOCKS).max(1)
     }
 
     /// Returns the index in the model of a Gaussian of this part. Random numbers depend on it.
@@ -70,13 +86,13 @@ impl Part {
             // Without the divisions: engines ask for each Gaussian of a step.
             return local;
         }
-        let block = self.block();
+        let block = self.block;
         (local / block * self.engines + self.number) * block + local % block
     }
 
     /// Returns the engine that holds a Gaussian of the model, and its index there.
     pub fn place(self, index: usize) -> (usize, usize) {
-        let block = self.block();
+        let block = self.block;
         let number = index / block;
         let local = number / self.engines * block + index % block;
         (number % self.engines, local)
@@ -84,7 +100,7 @@ impl Part {
 
     /// Returns the ranges of the model's Gaussians that this part consists of, in order.
     pub fn ranges(self) -> impl Iterator<Item = Range<usize>> {
-        let block = self.block();
+        let block = self.block;
         let firsts = (self.number * block..self.total).step_by(self.engines * block);
         firsts.map(move |first| first..self.total.min(first + block))
     }
@@ -233,6 +249,46 @@ pub trait Sharded: Engine {
     /// # Errors
     /// A lost device.
     fn finish_gradients(&mut self) -> Result<Vec<Option<NonFiniteReport>>>;
+
+    /// Returns the weight of each Gaussian of the part in the draws of a round of relocation: [`crate::density::weights`].
+    ///
+    /// # Errors
+    /// A plan without relocation, a lost device.
+    fn weigh(&mut self, plan: &DensifyPlan) -> Result<Vec<u32>>;
+
+    /// Enlarges the part: [`Part::grown`]. The new Gaussians are undefined until [`Self::put_copies`] puts them.
+    ///
+    /// # Errors
+    /// No memory, a lost device.
+    fn grow_part(&mut self, part: Part) -> Result<()>;
+
+    /// Copies parameters and statistics of Gaussians of the part. Returns a shipment for each list of indices.
+    ///
+    /// # Errors
+    /// No memory, a lost device.
+    fn take_copies(&mut self, from: &[Vec<u32>]) -> Result<Vec<Self::Shipment>>;
+
+    /// Puts copies in the places of Gaussians of the part: for each of [`Self::take_copies`] a list of indices.
+    ///
+    /// # Errors
+    /// Copies for another number of Gaussians, no memory, a lost device.
+    fn put_copies(&mut self, to: &[Vec<u32>], copies: &[Self::Shipment]) -> Result<()>;
+
+    /// Gives Gaussians the opacity and scales of several copies at one place ([`crate::density::shared`]), and moments of zero.
+    /// `shared` has their indices and the numbers of copies.
+    ///
+    /// # Errors
+    /// A plan without relocation, a lost device.
+    fn share(&mut self, plan: &DensifyPlan, shared: &[[u32; 2]]) -> Result<()>;
+}
+
+/// Returns the relocation of a plan.
+///
+/// # Errors
+/// A plan without.
+pub fn relocation_of(plan: &DensifyPlan) -> Result<&Relocation> {
+    let relocation = plan.relocate.as_ref();
+    relocation.ok_or_else(|| Error::internal("a round without relocation came by parts"))
 }
 
 /// Returns the results of the oldest call that was begun and not finished.
@@ -292,22 +348,30 @@ pub fn check_settings(settings: &StepSettings) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]
     fn each_gaussian_has_one_place() {
-        for (engines, total) in [
-            (1, 0),
-            (1, 9),
-            (3, 2),
-            (5, 7),
-            (4, 1000),
-            (128, 300),
-            (7, 513),
+        for (engines, first, total) in [
+            (1, 0, 0),
+            (1, 9, 9),
+            (3, 2, 2),
+            (5, 7, 7),
+            (4, 1000, 1000),
+            (128, 300, 300),
+            (7, 513, 513),
+            (2, 0, 900),
+            (3, 1000, 1001),
+            (5, 700, 5000),
         ] {
             let mut found = vec![0; total];
             for number in 0..engines {
-                let part = Part::new(number, engines, total);
+                let before = Part::new(number, engines, first);
+                let part = before.grown(total).unwrap();
+                assert!(before.len() <= part.len());
+                let kept = before.ranges().flatten().zip(part.ranges().flatten());
+                assert!(kept.into_iter().all(|(before, after)| before == after));
                 let indices: Vec<usize> = part.ranges().flatten().collect();
                 assert_eq!(indices.len(), part.len());
                 assert!(indices.is_sorted());
@@ -319,5 +383,6 @@ mod tests {
             }
             assert!(found.iter().all(|&times| times == 1));
         }
+        assert_eq!(Part::new(0, 2, 128).grown(BLOCKS + 1), None);
     }
 }

@@ -48,6 +48,9 @@ const SCAN_WIDTH: u32 = 256u;
 
 #import shared/sum_words
 
+// Blocks of the model for each invocation of `find_blocks`.
+const BLOCKS_EACH: u32 = (PART_BLOCKS + SCAN_WIDTH - 1u) / SCAN_WIDTH;
+
 // Place of the numbers of splats2d among the words of a Gaussian in `shown`.
 const SPLAT_AT: u32 = 2u;
 
@@ -129,23 +132,38 @@ fn open() {
 
 @compute @workgroup_size(SCAN_WIDTH)
 fn find_blocks(at: Invocation) {
-    let block = index_of(at);
+    let first = index_of(at) * BLOCKS_EACH;
+    var counts = array<u32, BLOCKS_EACH>();
+    var starts = array<u32, BLOCKS_EACH>();
+    var sum = 0u;
+    for (var k = 0u; k < BLOCKS_EACH; k++) {
+        let shown_of = shown_of_block(first + k);
+        starts[k] = shown_of.x;
+        counts[k] = shown_of.y;
+        sum += shown_of.y;
+    }
+    var place = scan_of(sum, at).before;
+    for (var k = 0u; k < BLOCKS_EACH; k++) {
+        if first + k < PART_BLOCKS {
+            // May wrap around; so does the sum of it and the place in the part.
+            block_places[first + k] = place - starts[k];
+        }
+        place += counts[k];
+    }
+}
+
+// Returns the visible Gaussians before a block in its part, and those of the block.
+fn shown_of_block(block: u32) -> vec2u {
     let engines = state.skipped / state.block + 1u;
     let blocks = (state.gaussians + state.others + state.block - 1u) / state.block;
-    var before = 0u;
-    var count = 0u;
-    if block < min(blocks, PART_BLOCKS) {
-        let head = SHOWN_HEAD * (block % engines);
-        let own = block / engines;
-        let next = select(PART_BLOCKS, own + 1u, block + engines < blocks);
-        before = part_heads[head + own];
-        count = part_heads[head + next] - before;
+    if block >= min(blocks, PART_BLOCKS) {
+        return vec2u();
     }
-    let scanned = scan_of(count, at);
-    if block < PART_BLOCKS {
-        // May wrap around; so does the sum of it and the place in the part.
-        block_places[block] = scanned.before - before;
-    }
+    let head = SHOWN_HEAD * (block % engines);
+    let own = block / engines;
+    let next = select(PART_BLOCKS, own + 1u, block + engines < blocks);
+    let before = part_heads[head + own];
+    return vec2u(before, part_heads[head + next] - before);
 }
 
 // Returns the place among the visible Gaussians of all parts of Gaussian `i` of this part, the k-th visible one.

@@ -11,8 +11,12 @@
 //    moments.
 // 4. gather.wgsl moves them. `renew`: opacity and scales of N copies at the same place.
 //
+// In engines that hold parts of a model (dapple_engine::sharded), ranks draw: `weigh_part`, the weight of each Gaussian of
+// the part; `share_part` does for the Gaussians of a list as `renew`, and copies.wgsl moves the copies.
+//
 // Bindings: geometry, sh_rest and state are the engine's. Scratch is borrowed as in densify.wgsl: drawn, [N], the
-// number of draws of each; source, [N']; block_sums, [N / 256]; weight_sums, [N]; dead, [N].
+// number of draws of each; source, [N']; block_sums, [N / 256]; weight_sums, [N]; dead, [N]. part (number of Gaussians of
+// the list); listed, their indices and numbers of copies.
 
 #import shared/scratch
 #import shared/planes
@@ -53,6 +57,8 @@ struct Relocation {
 @group(0) @binding(9) var<storage, read_write> block_sums: array<vec4u>;
 @group(0) @binding(10) var<storage, read_write> weight_sums: array<u32>;
 @group(0) @binding(11) var<storage, read_write> dead: array<u32>;
+@group(0) @binding(12) var<uniform> part: vec4u;
+@group(0) @binding(13) var<storage, read> listed: array<u32>;
 
 #import shared/finite
 
@@ -276,10 +282,38 @@ fn renew(
     if i >= groups_read[REGROUP_NEW].w || (source[i] & REGROUP_FRESH) == 0u {
         return;
     }
-    let copies = atomicLoad(&drawn[source[i] & ~REGROUP_FRESH]) + 1u;
+    become_copy(i, atomicLoad(&drawn[source[i] & ~REGROUP_FRESH]) + 1u);
+}
+
+// Gives Gaussian i the opacity and scales of `copies` at its place.
+fn become_copy(i: u32, copies: u32) {
     let copy = copy_of(number(PLANE_OPACITY, i), copies);
     put(PLANE_OPACITY, i, max(copy.x, relocation.dead_logit));
     for (var k = 0u; k < 3u; k++) {
         put(PLANE_SCALE + k, i, number(PLANE_SCALE + k, i) + copy.y);
+    }
+}
+
+@compute @workgroup_size(256)
+fn weigh_part(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let i = group_number(id, dispatched) * 256u + lane;
+    if i < state_read.gaussians {
+        weight_sums[i] = weight_of(i, state_read.gaussians + state_read.others);
+    }
+}
+
+@compute @workgroup_size(256)
+fn share_part(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let j = group_number(id, dispatched) * 256u + lane;
+    if j < part.x {
+        become_copy(listed[2u * j], listed[2u * j + 1u]);
     }
 }

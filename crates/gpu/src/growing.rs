@@ -199,6 +199,7 @@ impl GpuEngine {
             bytes_each,
             bytes,
             by_buffer: in_memory > most.into(),
+            engines: 1,
             smaller: None,
         }
     }

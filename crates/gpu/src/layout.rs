@@ -260,6 +260,9 @@ pub const SUM_PLACES: u32 = 1 << 29;
 /// Most blocks of a model.
 pub const PART_BLOCKS: u32 = sharded::BLOCKS as u32;
 
+/// Most engines of a model.
+pub const PART_ENGINES: u32 = sharded::FIRST_BLOCKS as u32;
+
 /// Gaussians whose slots a workgroup of `slot_sums` adds up; at most 32, the bits of a word.
 pub const SLOT_SUMS_GAUSSIANS: u32 = 32;
 

@@ -6,7 +6,7 @@ use crate::parts::{cut, cut_state, join, to_bytes};
 use crate::rank::{Rank, RankTimes};
 use crate::wire::with_head;
 use dapple_engine::instruments::Instrumented;
-use dapple_engine::sharded::{BLOCKS, check_settings};
+use dapple_engine::sharded::{FIRST_BLOCKS, check_settings};
 use dapple_engine::{
     DensifyPlan, DownloadParts, Engine, EngineExt, FeatureInput, GradientParts, Gradients,
     ImageDerivative, MemoryPlan, OpenBatch, OptimizerState, Part, PosedCamera, RenderSettings,
@@ -54,7 +54,7 @@ impl<E: Sharded> RanksEngine<E> {
     /// Joins engines without splats, one for each rank.
     ///
     /// # Errors
-    /// No engine, or more than [`BLOCKS`].
+    /// No engine, or more than [`FIRST_BLOCKS`].
     pub fn new(engines: Vec<E>) -> Result<Self> {
         let links = threads(engines.len());
         Self::with_links(engines, links)
@@ -63,7 +63,7 @@ impl<E: Sharded> RanksEngine<E> {
     /// Works like [`Self::new`] with links of the caller.
     ///
     /// # Errors
-    /// No engine, or more than [`BLOCKS`].
+    /// No engine, or more than [`FIRST_BLOCKS`].
     pub fn with_links(engines: Vec<E>, links: Vec<Box<dyn Link<E::Shipment>>>) -> Result<Self> {
         check_number(engines.len())?;
         let ranks = engines.into_iter().zip(links);
@@ -75,7 +75,7 @@ impl<E: Sharded> RanksEngine<E> {
     /// [`serve`](crate::serve).
     ///
     /// # Errors
-    /// A rank with another version of Dapple or another kind of engine; more than [`BLOCKS`] ranks.
+    /// A rank with another version of Dapple or another kind of engine; more than [`FIRST_BLOCKS`] ranks.
     pub fn lead(engine: E, mut link: Box<dyn Link<E::Shipment>>) -> Result<Self> {
         check_number(link.ranks())?;
         let greeted = greet(link.as_mut(), engine.description());
@@ -221,11 +221,11 @@ impl<E: Sharded> RanksEngine<E> {
 fn check_number(ranks: usize) -> Result<()> {
     match ranks {
         0 => Err(Error::input("a model needs at least one rank")),
-        1..=BLOCKS => Ok(()),
+        1..=FIRST_BLOCKS => Ok(()),
         more => Err(Error::input(format!(
-            "{more} ranks are more than the {BLOCKS} blocks of a model"
+            "{more} ranks are more than the {FIRST_BLOCKS} blocks of a model"
         ))
-        .hint(format!("use at most {BLOCKS} ranks"))),
+        .hint(format!("use at most {FIRST_BLOCKS} ranks"))),
     }
 }
 
@@ -296,9 +296,16 @@ impl<E: Sharded> Engine for RanksEngine<E> {
     }
 
     fn download_parts(&mut self, parts: DownloadParts) -> Result<(Splats, OptimizerState)> {
-        self.tell_all(&Command::Gather(parts))?;
-        let gathered = self.on_all(|rank| rank.gather(parts))?;
-        Ok(join(gathered.into_iter().flatten().collect()))
+        let gathered = match self.leads() {
+            true => {
+                self.tell_all(&Command::Gather(parts))?;
+                let gathered = self.on_all(|rank| rank.gather(parts))?;
+                gathered.into_iter().flatten().collect()
+            }
+            false => self.on_all(|rank| rank.engine.download_parts(parts))?,
+        };
+        let part = self.ranks.first().map_or(Part::whole(0), Rank::part);
+        Ok(join(&gathered, part))
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {

@@ -19,6 +19,7 @@ mod engine;
 mod link;
 mod parts;
 mod rank;
+mod relocation;
 mod round;
 mod wire;
 

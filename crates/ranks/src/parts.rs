@@ -2,8 +2,8 @@
 
 use crate::wire::{floats, head_of, with_head};
 use dapple_engine::{OptimizerState, PARAM_GROUPS, ParamGroup, Part, STATISTICS, groups};
-use dapple_scene::order::{append, gather};
 use dapple_scene::{Error, Result, Splats};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Order of the numbers in the row of a Gaussian: parameters, both moments, statistics.
@@ -146,33 +146,50 @@ fn cut_values(values: &[f32], width: usize, part: Part) -> Vec<f32> {
     own.collect::<Vec<_>>().concat()
 }
 
-/// Joins the parts of all engines, in order of their numbers, to the model.
-pub fn join(parts: Vec<(Splats, OptimizerState)>) -> (Splats, OptimizerState) {
-    let engines = parts.len();
-    let mut total = 0;
-    let firsts = parts.iter().map(|(splats, _)| {
-        total += splats.len();
-        total - splats.len()
+/// Joins the parts of all engines, in order of their numbers, to the model without the state of views. `part` is one of
+/// them.
+pub fn join(parts: &[(Splats, OptimizerState)], part: Part) -> (Splats, OptimizerState) {
+    let sh_degree = parts.iter().map(|(splats, _)| splats.sh_degree).max();
+    let sh_degree = sh_degree.unwrap_or_default();
+    let splats = |of: fn(&(Splats, OptimizerState)) -> &Splats| {
+        let there: usize = parts.iter().map(|part| of(part).len()).sum();
+        let mut joined = groups::zeros(there, sh_degree);
+        for group in PARAM_GROUPS {
+            let values: Vec<&[f32]> = parts.iter().map(|part| group.values(of(part))).collect();
+            let width = group.width(sh_degree);
+            join_values(&values, width, part, group.values_mut(&mut joined));
+        }
+        joined
+    };
+    let mut state = OptimizerState {
+        first_moments: splats(|(_, state)| &state.first_moments),
+        second_moments: splats(|(_, state)| &state.second_moments),
+        ..OptimizerState::default()
+    };
+    for statistic in STATISTICS {
+        let values = parts.iter().map(|(_, state)| statistic.values(state));
+        let values: Vec<&[f32]> = values.collect();
+        let mut joined = vec![0.0; values.iter().map(|values| values.len()).sum()];
+        join_values(&values, 1, part, &mut joined);
+        statistic.set(&mut state, joined);
+    }
+    (splats(|(splats, _)| splats), state)
+}
+
+/// Fills a tensor of the model, or an empty one, from those of its parts. Each Gaussian has `width` numbers.
+fn join_values(parts: &[&[f32]], width: usize, part: Part, joined: &mut [f32]) {
+    let block = part.block * width;
+    let blocks = joined.par_chunks_mut(block.max(1)).enumerate();
+    blocks.for_each(|(number, to)| {
+        let own = parts
+            .get(number % part.engines)
+            .copied()
+            .unwrap_or_default();
+        let first = number / part.engines * block;
+        if let Some(from) = own.get(first..first + to.len()) {
+            to.copy_from_slice(from);
+        }
     });
-    let firsts: Vec<usize> = firsts.collect();
-    let mut parts = parts.into_iter();
-    let (mut splats, mut state) = parts.next().unwrap_or_default();
-    if engines < 2 {
-        return (splats, state);
-    }
-    let part = Part::new(0, engines, total);
-    let places = (0..total).map(|index| part.place(index));
-    let order = places.map(|(number, local)| firsts[number] + local);
-    let order: Vec<usize> = order.collect();
-    for (part, part_state) in parts {
-        append(&mut splats, part);
-        state.append(part_state);
-    }
-    if splats.len() == order.len() {
-        splats = gather(&splats, &order);
-    }
-    state.reorder(&order);
-    (splats, state)
 }
 
 /// Head of the bytes of a part.
@@ -269,7 +286,9 @@ mod tests {
                 let part = Part::new(number, 3, 7);
                 (cut(&splats, part), cut_state(&state, part))
             });
-            assert_eq!(join(parts.collect()), (splats.clone(), state.clone()));
+            let all = Part::new(0, 3, 7);
+            let parts: Vec<_> = parts.collect();
+            assert_eq!(join(&parts, all), (splats.clone(), state.clone()));
             let bytes = to_bytes(&splats, &state).unwrap();
             assert_eq!(from_bytes(&bytes).unwrap(), (splats, state));
             assert!(from_bytes(&bytes[..bytes.len() - 4]).is_err());

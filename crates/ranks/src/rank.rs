@@ -3,8 +3,8 @@
 use crate::command::LEADER;
 use crate::link::Link;
 use crate::parts::{cut, cut_state, from_bytes, to_bytes};
-use crate::round;
 use crate::wire::{report_bytes, report_of};
+use crate::{relocation, round};
 use dapple_engine::{
     DensifyPlan, DensifyReport, DownloadParts, EngineExt, NonFiniteReport, OptimizerState, Part,
     RenderSettings, Rendered, Sharded, Shipment, StepReport, ViewId, ViewStep,
@@ -53,6 +53,8 @@ pub struct Rank<E: Sharded> {
     /// The engine.
     pub engine: E,
     link: Box<dyn Link<E::Shipment>>,
+    /// Gaussians that the engine holds.
+    part: Part,
     /// Times of the steps so far.
     pub times: RankTimes,
 }
@@ -103,6 +105,7 @@ impl<E: Sharded> Rank<E> {
     pub fn new(engine: E, link: Box<dyn Link<E::Shipment>>) -> Self {
         Self {
             engine,
+            part: Part::new(link.rank(), link.ranks(), 0),
             link,
             times: RankTimes::default(),
         }
@@ -170,7 +173,8 @@ impl<E: Sharded> Rank<E> {
         total: usize,
     ) -> Result<()> {
         self.engine.upload(splats, state)?;
-        self.engine.set_part(self.part_of(total))
+        self.part = self.part_of(total);
+        self.engine.set_part(self.part)
     }
 
     /// Sends this rank's part to the leader, which returns the parts of all, in order.
@@ -258,12 +262,20 @@ impl<E: Sharded> Rank<E> {
     /// # Errors
     /// Those of the engine, or a rank that failed.
     pub fn densify(&mut self, plan: &DensifyPlan) -> Result<DensifyReport> {
+        if plan.relocate.is_some() {
+            let link = self.link.as_mut();
+            let done = relocation::relocate(plan, link, &mut self.engine, self.part)?;
+            if let Some((part, report)) = done {
+                self.part = part;
+                return Ok(report);
+            }
+        }
         let (splats, state) = self.engine.download()?;
         let round::Regrouped {
             splats,
             state: mut next,
             report,
-        } = round::round(plan, self.link.as_mut(), &splats, &state)?;
+        } = round::round(plan, self.link.as_mut(), self.part, (&splats, &state))?;
         next.views = state.views;
         let total = usize::try_from(report.total);
         let total = total.map_err(|_| Error::internal("a round made too many Gaussians"))?;
@@ -292,7 +304,12 @@ impl<E: Sharded> Rank<E> {
         }
     }
 
-    /// Returns which Gaussians of a model of `total` this rank has.
+    /// Returns which Gaussians of the model this rank has.
+    pub fn part(&self) -> Part {
+        self.part
+    }
+
+    /// Returns which Gaussians of a new model of `total` this rank has.
     fn part_of(&self, total: usize) -> Part {
         Part::new(self.number(), self.ranks(), total)
     }

@@ -22,7 +22,11 @@ struct Census(Vec<Entry>);
 
 impl Census {
     /// Sends what decisions read of these Gaussians to all ranks, and returns that of all Gaussians.
-    fn gather<S>(link: &mut dyn Link<S>, splats: &Splats, state: &OptimizerState) -> Result<Self> {
+    fn gather<S>(
+        link: &mut dyn Link<S>,
+        part: Part,
+        (splats, state): (&Splats, &OptimizerState),
+    ) -> Result<Self> {
         let is_finite = |i: usize| {
             PARAM_GROUPS.iter().all(|group| {
                 let width = group.width(splats.sh_degree);
@@ -43,16 +47,13 @@ impl Census {
         let received = link.exchange(&vec![bytes; link.ranks()])?;
         let parts = received.iter().map(|part| floats(part));
         let parts: Vec<Vec<f32>> = parts.collect::<Result<_>>()?;
-        let width = size_of::<Entry>() / size_of::<f32>();
-        let total = parts.iter().map(|part| part.len() / width).sum();
-        let first = Part::new(0, parts.len(), total);
         let entry = |index: usize| {
-            let (rank, local) = first.place(index);
+            let (rank, local) = part.place(index);
             let (entries, _) = parts[rank].as_chunks();
             let entry = entries.get(local).copied();
             entry.ok_or_else(|| Error::internal("a census of another rank is too short"))
         };
-        (0..total).map(entry).collect::<Result<_>>().map(Self)
+        (0..part.total).map(entry).collect::<Result<_>>().map(Self)
     }
 }
 
@@ -114,7 +115,8 @@ fn decide(plan: &DensifyPlan, census: &Census) -> (Vec<Origin>, DensifyReport) {
         });
         return (origins.collect(), report);
     };
-    let draws = density::draws(plan, relocation, census);
+    let weights = density::weights(plan, relocation, census, census.count());
+    let draws = density::draws(plan, relocation, &weights, census.count());
     let of = |from: usize| match draws.drawn[from] {
         0 => Change::None,
         times => Change::Shared(times + 1),
@@ -139,20 +141,20 @@ pub struct Regrouped {
     pub report: DensifyReport,
 }
 
-/// Executes a round; `splats` and `state` are those of this rank.
+/// Executes a round; the splats and their state are those of this rank's part. The Gaussians after it have parts of a new
+/// model.
 ///
 /// # Errors
 /// A rank that failed.
 pub fn round<S>(
     plan: &DensifyPlan,
     link: &mut dyn Link<S>,
-    splats: &Splats,
-    state: &OptimizerState,
+    before: Part,
+    (splats, state): (&Splats, &OptimizerState),
 ) -> Result<Regrouped> {
-    let census = Census::gather(link, splats, state)?;
+    let census = Census::gather(link, before, (splats, state))?;
     let (origins, report) = decide(plan, &census);
     let (ranks, me) = (link.ranks(), link.rank());
-    let before = Part::new(me, ranks, census.count());
     let after = |number: usize| Part::new(number, ranks, origins.len());
     let layout = RowLayout {
         sh_degree: splats.sh_degree,

@@ -61,6 +61,22 @@ fn ranks_train_to_the_bytes_of_one_engine_also_after_a_resume_on_another_number(
     assert!(said.contains("device: 2 ranks: cpu ("), "{said}");
 }
 
+/// Steps are timed on the ranks: one engine may be too small for the model.
+#[test]
+fn ranks_keep_to_a_time_budget() {
+    let folder = small_capture();
+    let args = [
+        "train",
+        "capture",
+        "--device=cpu",
+        "--ranks-in-process=2",
+        "--views-per-step=3",
+        "--time-budget=1s",
+    ];
+    let said = ok_in(folder.path(), &args).stderr;
+    assert!(said.contains("time budget"), "{said}");
+}
+
 #[test]
 fn what_ranks_cannot_train_is_refused_before_the_run() {
     let folder = small_capture();

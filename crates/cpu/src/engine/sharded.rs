@@ -20,8 +20,9 @@ use crate::step::Projected;
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::sharded::{check_settings, oldest};
 use dapple_engine::{
-    ComparedView, Dropout, HostShipment, LossTerm, NonFiniteReport, Part, RenderSettings, Rendered,
-    Sharded, Shipment, ShownPart, Stage, StepReport, StepSettings, ViewId, ViewStep,
+    ComparedView, DensifyPlan, Dropout, HostShipment, LossTerm, NonFiniteReport, Part,
+    RenderSettings, Rendered, Sharded, Shipment, ShownPart, Stage, StepReport, StepSettings,
+    ViewId, ViewStep,
 };
 use dapple_scene::{Camera, Error, Result};
 use rayon::prelude::*;
@@ -128,6 +129,26 @@ impl Sharded for CpuEngine {
 
     fn finish_gradients(&mut self) -> Result<Vec<Option<NonFiniteReport>>> {
         oldest(&mut self.begun.added)
+    }
+
+    fn weigh(&mut self, plan: &DensifyPlan) -> Result<Vec<u32>> {
+        self.weights(plan)
+    }
+
+    fn grow_part(&mut self, part: Part) -> Result<()> {
+        self.enlarge(part)
+    }
+
+    fn take_copies(&mut self, from: &[Vec<u32>]) -> Result<Vec<HostShipment>> {
+        Ok(self.copies_of(from))
+    }
+
+    fn put_copies(&mut self, to: &[Vec<u32>], copies: &[HostShipment]) -> Result<()> {
+        self.take_places(to, copies)
+    }
+
+    fn share(&mut self, plan: &DensifyPlan, shared: &[[u32; 2]]) -> Result<()> {
+        self.share_places(plan, shared)
     }
 }
 

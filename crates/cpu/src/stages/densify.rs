@@ -6,6 +6,8 @@
 
 mod relocate;
 
+pub use relocate::share;
+
 use crate::antialias;
 use crate::blocks::{Blocks, DensityStats, component};
 use crate::model::Model;

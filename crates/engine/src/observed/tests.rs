@@ -41,6 +41,7 @@ impl Engine for Logging {
             bytes_each: 1000,
             bytes: Some(200_000),
             by_buffer: false,
+            engines: 1,
             smaller: None,
         })
     }

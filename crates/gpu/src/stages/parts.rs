@@ -4,7 +4,7 @@ use super::blend_backward::EXTRA;
 use super::order::SORT;
 use super::project::{GAUSSIANS, OPTICS};
 use super::shaders;
-use crate::layout::{PART_BLOCKS, SHOWN_HEAD};
+use crate::layout::{PART_BLOCKS, PART_ENGINES, SHOWN_HEAD};
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::Size;
 
@@ -45,7 +45,7 @@ pub static COUNTED: Pass = Pass {
     kernels: &[PREFIX],
     needs: Bits::SHARDED,
     tensors: &[
-        Tensor::new(Axis::One, HEADS, PART_BLOCKS * SHOWN_HEAD).when(Bits::SHARDED),
+        Tensor::new(Axis::One, HEADS, PART_ENGINES * SHOWN_HEAD).when(Bits::SHARDED),
         Tensor::new(Axis::One, "block_places", PART_BLOCKS).when(Bits::SHARDED),
         Tensor::new(Axis::Visible, "sum_places", 1)
             .and_one()

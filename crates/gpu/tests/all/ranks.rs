@@ -40,7 +40,7 @@ fn ranks(number: usize, precision: &str) -> Box<dyn Engine> {
 }
 
 #[test]
-fn steps_of_ranks_are_those_of_one_engine() {
+fn steps_and_relocations_of_ranks_are_those_of_one_engine() {
     require_gpu!();
     for precision in ["f32", "f16"] {
         let makes: [Make<'_>; 3] = [
@@ -49,7 +49,7 @@ fn steps_of_ranks_are_those_of_one_engine() {
             &|| ranks(3, precision),
         ];
         let scenes = ["off_centre", "panorama_seam"];
-        ranks_train_alike(&makes, Rounds::None, &scenes);
+        ranks_train_alike(&makes, Rounds::Relocations, &scenes);
     }
 }
 

@@ -6,7 +6,7 @@ use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::Engine;
 use dapple_ranks::{RanksEngine, serve, threads};
 use dapple_reference::conformance::{
-    Make, Rounds, gaussians_that_are_not_finite_are_reported, ranks_train_alike,
+    Make, Rounds, gaussians_that_are_not_finite_are_reported, ranks_grow_alike, ranks_train_alike,
 };
 
 fn cpu(threads: usize) -> CpuEngine {
@@ -42,6 +42,12 @@ fn any_number_of_ranks_trains_like_one_engine() {
     ];
     let scenes = ["crowd", "off_centre", "lens_fisheye", "panorama_seam"];
     ranks_train_alike(&makes, Rounds::Some, &scenes);
+}
+
+/// The model has too many blocks after the round for the same parts.
+#[test]
+fn ranks_that_grow_much_share_the_gaussians_anew() {
+    ranks_grow_alike(&[&|| Box::new(cpu(2)), &|| ranks(2), &|| led(3)]);
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub use frozen::frozen_gaussians_stay;
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };
-pub use ranks::{Rounds, ShortRun, ranks_train_alike};
+pub use ranks::{Rounds, ShortRun, ranks_grow_alike, ranks_train_alike};
 pub use score::scores_match_the_reference;
 pub use shown::{blend_counts_match_the_reference, bytes_are_those_of_the_host};
 pub use sky::the_sky_keeps_its_shape;

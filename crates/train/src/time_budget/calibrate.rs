@@ -140,15 +140,20 @@ fn pace(
 ) -> Result<Pace> {
     let mut settings = schedule.step_settings(1);
     settings.render.sh_degree = schedule.render_settings().sh_degree;
+    let size = settings.batch.size.max(1);
+    // Whole batches.
+    let steps = views.len().next_multiple_of(size as usize);
     let mut round = || -> Result<f64> {
         let started = Instant::now();
-        for &view in views {
+        let batches = (0..size).cycle();
+        for (&view, index) in views.iter().cycle().zip(batches).take(steps) {
+            settings.batch.index = index;
             engine.step(view, &settings)?;
             settings.step += 1;
         }
         engine.finish()?;
         engine.poll()?;
-        let seconds = started.elapsed().as_secs_f64() / views.len().max(1) as f64;
+        let seconds = started.elapsed().as_secs_f64() / steps.max(1) as f64;
         // The time is 0 if the clock is too coarse.
         Ok(seconds.max(1e-9))
     };

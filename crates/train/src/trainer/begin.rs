@@ -216,19 +216,19 @@ fn note_on_memory(most: usize, plan: Option<MemoryPlan>) -> Option<String> {
             "the {} that this device has for them hold about {fit}",
             human_bytes(bytes)
         ),
-        _ => format!("the largest buffers of this device hold about {fit}"),
+        _ => format!("if a photo shows all, the largest buffers of this device hold about {fit}"),
     };
-    let remedy = match (plan.smaller, plan.by_buffer) {
-        (Some((name, more)), _) if more > fit => {
-            format!("--precision {name} fits about {more}, or lower --max-gaussians or --sh-degree")
-        }
-        (_, true) => {
-            "lower --max-gaussians or --sh-degree, or share them: --ranks-in-process 2".to_owned()
-        }
-        _ => "lower --max-gaussians or --sh-degree".to_owned(),
-    };
+    let smaller = plan.smaller.filter(|(_, more)| *more > fit);
+    let smaller = smaller.map(|(name, more)| format!("--precision {name} fits about {more}"));
+    let ranks = plan.by_buffer.then(|| {
+        let ranks = plan.engines_for(most);
+        format!("--ranks-in-process {ranks} shares them")
+    });
+    let remedies = smaller.into_iter().chain(ranks);
+    let remedies: String = remedies.map(|remedy| remedy + ", or ").collect();
     Some(format!(
-        "max_gaussians = {most} take {}, and {holds}: a run that grows further ends early; {remedy}",
+        "max_gaussians = {most} take {}, and {holds}: a run that grows further ends early; {remedies}lower \
+         --max-gaussians or --sh-degree",
         human_bytes(plan.bytes_of(most))
     ))
 }

@@ -112,9 +112,10 @@ fn a_run_stops_and_saves_between_batches() {
 
 #[test]
 fn a_cap_beyond_the_memory_of_the_device_gets_a_note() {
-    let notes = |max_gaussians: usize, fitting: Option<usize>| {
+    let notes_of = |max_gaussians: usize, fitting: Option<usize>, by_buffer: bool| {
         let engine = fake::FakeEngine {
             fitting,
+            by_buffer,
             ..fake::FakeEngine::default()
         };
         let config = TrainConfig {
@@ -126,11 +127,18 @@ fn a_cap_beyond_the_memory_of_the_device_gets_a_note() {
         let of_memory = notes.filter(|note| note.contains("ends early"));
         of_memory.cloned().collect::<Vec<String>>()
     };
+    let notes = |most: usize, fitting: Option<usize>| notes_of(most, fitting, false);
     // A Gaussian of this engine takes a mebibyte.
     let expected = "max_gaussians = 3072 take 3.0 GiB, and the 1.0 GiB that this device has for them hold about \
                     1024: a run that grows further ends early; --precision f16 fits about 2048, or lower \
                     --max-gaussians or --sh-degree";
     assert_eq!(notes(3072, Some(1024)), [expected]);
+    // Two engines hold 512 each.
+    let by_buffer = notes_of(3072, Some(1024), true);
+    let expected = "max_gaussians = 3072 take 3.0 GiB, and if a photo shows all, the largest buffers of this device \
+                    hold about 1024: a run that grows further ends early; --precision f16 fits about 2048, or \
+                    --ranks-in-process 6 shares them, or lower --max-gaussians or --sh-degree";
+    assert_eq!(by_buffer, [expected]);
     assert!(notes(1024, Some(1024)).is_empty());
     assert!(notes(3072, None).is_empty());
     // The computed cap respects the memory.

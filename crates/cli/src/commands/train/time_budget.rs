@@ -50,8 +50,8 @@ pub fn planned(
     let evidence = CaptureStatistics::measure(&dataset, &train)?;
     let points = dataset.points.len();
     let (model, wish) = {
-        let mut engine = device.open_quietly(false)?.engine;
-        let engine = engine.as_engine();
+        let mut engine = device.engine_to_time()?;
+        let engine = engine.as_mut();
         let fit = fitting_gaussians(config, engine);
         let wish = wish(args, seconds, config, points, (&evidence, fit));
         let share = (CALIBRATION * seconds).clamp(LEAST_CALIBRATION, MOST_CALIBRATION);

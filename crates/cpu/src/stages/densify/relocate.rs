@@ -10,7 +10,9 @@ use dapple_engine::{DensifyPlan, DensifyReport, Relocation, density};
 
 /// Executes one round.
 pub fn run(plan: &DensifyPlan, relocation: &Relocation, model: &mut Model) -> DensifyReport {
-    let draws = density::draws(plan, relocation, &Census(model));
+    let count = model.params.len;
+    let weights = density::weights(plan, relocation, &Census(model), count);
+    let draws = density::draws(plan, relocation, &weights, count);
     model.insert(draws.added);
     let total = model.params.len;
     if !model.filter_3d.is_empty() {
@@ -35,15 +37,20 @@ pub fn run(plan: &DensifyPlan, relocation: &Relocation, model: &mut Model) -> De
         .map(|&(to, from)| (to, draws.drawn[from]));
     let drawn = draws.drawn.iter().copied().enumerate();
     for (i, times) in drawn.filter(|&(_, times)| times > 0).chain(copied) {
-        let logit = model.params.get(i, component::OPACITY);
-        let (copy, log_ratio) = density::shared(relocation, logit, times + 1);
-        model.params.set(i, component::OPACITY, copy);
-        for k in component::SCALE..component::SCALE + 3 {
-            let scale = model.params.get(i, k) + log_ratio;
-            model.params.set(i, k, scale);
-        }
-        model.first.clear(i);
-        model.second.clear(i);
+        share(relocation, model, i, times + 1);
     }
     draws.report(plan, total)
+}
+
+/// Gives a Gaussian the opacity and scales of `copies` at its place, and moments of zero.
+pub fn share(relocation: &Relocation, model: &mut Model, i: usize, copies: u32) {
+    let logit = model.params.get(i, component::OPACITY);
+    let (copy, log_ratio) = density::shared(relocation, logit, copies);
+    model.params.set(i, component::OPACITY, copy);
+    for k in component::SCALE..component::SCALE + 3 {
+        let scale = model.params.get(i, k) + log_ratio;
+        model.params.set(i, k, scale);
+    }
+    model.first.clear(i);
+    model.second.clear(i);
 }

@@ -276,14 +276,14 @@ impl GpuEngine {
     }
 }
 
-/// Number of a part, its rows, the number of parts, and the first word of its sums among those of all parts or, for
-/// `send`, of the indices behind the rows.
+/// For kernels of `shaders/parts.wgsl`: number of a part, its rows, the number of parts, and the first word of its sums
+/// among those of all parts or, for `send`, of the indices behind the rows. Others: see their shaders.
 type Place = [u32; 4];
 
 /// Kernel that binds shipments.
 pub struct Run<'a> {
     code: &'a Code,
-    /// Binding `part` of `shaders/parts.wgsl`.
+    /// Binding `part`.
     place: Place,
     /// Number of workgroups; 0 = the kernel does not run.
     groups: u32,
@@ -292,14 +292,24 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Creates a run with one invocation for each row.
-    fn over_rows(code: &'a Code, place: Place, bound: &'a [(&'static str, ByteSlice)]) -> Self {
+    /// Creates a run with one invocation for each of `rows` rows.
+    pub fn new(
+        code: &'a Code,
+        place: Place,
+        rows: u32,
+        bound: &'a [(&'static str, ByteSlice)],
+    ) -> Self {
         Self {
             code,
             place,
-            groups: place[1].div_ceil(layout::WORKGROUP),
+            groups: rows.div_ceil(layout::WORKGROUP),
             bound,
         }
+    }
+
+    /// Creates a run with one invocation for each row of a place.
+    fn over_rows(code: &'a Code, place: Place, bound: &'a [(&'static str, ByteSlice)]) -> Self {
+        Self::new(code, place, place[1], bound)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Implementation of [`Sharded`] for [`GpuEngine`]. See `shaders/parts.wgsl`.
 //!
+//! - `copies.rs`: rounds of relocation.
 //! - `kernels.rs`: kernels that bind shipments.
 //! - `mail.rs`: shipments and their buffers.
 //! - `progress.rs`: calls that were begun.
 
+mod copies;
 mod kernels;
 mod mail;
 mod progress;
@@ -16,8 +18,8 @@ use crate::passes::Bits;
 use crate::plans::Plan;
 use dapple_engine::sharded::{check_settings, oldest};
 use dapple_engine::{
-    ComparedView, NonFiniteReport, Part, PosedCamera, RenderSettings, Rendered, Report, Sharded,
-    Shipment, ShownPart, ViewStep,
+    ComparedView, DensifyPlan, NonFiniteReport, Part, PosedCamera, RenderSettings, Rendered,
+    Report, Sharded, Shipment, ShownPart, ViewStep,
 };
 use dapple_runtime::Values;
 use dapple_scene::{Camera, Error, Result};
@@ -38,7 +40,7 @@ impl Sharded for GpuEngine {
         };
         let state = self.buffers.get("state")?;
         self.others = word(part.total - part.len())?;
-        let block = part.block();
+        let block = part.block;
         let words = [
             word(part.number * block)?,
             word(block)?,
@@ -227,6 +229,26 @@ impl Sharded for GpuEngine {
             found.filter(|_| checks)
         });
         Ok(found.collect())
+    }
+
+    fn weigh(&mut self, plan: &DensifyPlan) -> Result<Vec<u32>> {
+        self.weights(plan)
+    }
+
+    fn grow_part(&mut self, part: Part) -> Result<()> {
+        self.enlarge(part)
+    }
+
+    fn take_copies(&mut self, from: &[Vec<u32>]) -> Result<Vec<GpuShipment>> {
+        self.copies_of(from)
+    }
+
+    fn put_copies(&mut self, to: &[Vec<u32>], copies: &[GpuShipment]) -> Result<()> {
+        self.take_places(to, copies)
+    }
+
+    fn share(&mut self, plan: &DensifyPlan, shared: &[[u32; 2]]) -> Result<()> {
+        self.share_places(plan, shared)
     }
 }
 

@@ -55,13 +55,28 @@ const DRAW: Code = Code::new("relocate", "draw");
 const MARK: Code = Code::new("relocate", "mark");
 const RENEW: Code = Code::new("relocate", "renew");
 
+// In engines that hold parts of a model, the engine runs kernels by lists of Gaussians.
+
+/// Writes the weight of each Gaussian of a part.
+pub const WEIGH_PART: Code = Code::new("relocate", "weigh_part");
+/// Gives Gaussians the opacity and scales of copies.
+pub const SHARE_PART: Code = Code::new("relocate", "share_part");
+/// Copies planes of Gaussians into a shipment.
+pub const TAKE: Code = Code::new("copies", "take");
+/// Copies planes of a shipment to Gaussians.
+pub const PUT: Code = Code::new("copies", "put");
+/// Writes zeros into planes of Gaussians.
+pub const CLEAR: Code = Code::new("copies", "clear");
+/// Where [`WEIGH_PART`] writes: scratch, a word for each Gaussian.
+pub const WEIGHTS: &str = "instance_tile";
+
 /// Source of each Gaussian, by place.
 const SOURCE: &str = "sorted_gaussian";
 
 /// The stage: one round by the plan that was set last; see [`set_plan`]. Scratch and reasons for a halt are those of
 /// [`super::PASS`].
 pub static PASS: Pass = Pass {
-    shaders: shaders!["relocate"],
+    shaders: shaders!["relocate", "copies"],
     kernels: &[OPENS, WEIGH, TALLY, LIST, DRAW, MARK, RENEW],
     needs: Bits::RELOCATE,
     tensors: &[
@@ -76,7 +91,7 @@ pub static PASS: Pass = Pass {
         ("source", SOURCE),
         // Used until `slots` takes planes.
         ("block_sums", "slots"),
-        ("weight_sums", "instance_tile"),
+        ("weight_sums", WEIGHTS),
         ("dead", "sorted_slot"),
     ],
     ..Pass::new("densify", record)

@@ -52,6 +52,7 @@ pub struct FakeEngine {
     pub gaussian_time: Duration,
     /// Gaussians that fit the device.
     pub fitting: Option<usize>,
+    pub by_buffer: bool,
     pub splats: Splats,
     pub failed: bool,
     pub pending: VecDeque<(Instant, Report)>,
@@ -102,7 +103,8 @@ impl Engine for FakeEngine {
             gaussians,
             bytes_each: 1 << 20,
             bytes: Some((gaussians as u64) << 20),
-            by_buffer: false,
+            by_buffer: self.by_buffer,
+            engines: 2,
             smaller: Some(("f16", 2 * gaussians)),
         })
     }

@@ -1,0 +1,93 @@
+//! Rounds of relocation across ranks: only copies travel.
+//!
+//! 1. Every rank sends the weights of its Gaussians to all, and computes the same draws: [`dapple_engine::density`].
+//! 2. Ranks that hold drawn Gaussians send copies of them to the ranks that hold the places, [`TOGETHER`] copies at a time.
+//! 3. Every rank changes its drawn Gaussians and the copies that it received.
+
+use crate::link::Link;
+use bytemuck::cast_slice;
+use dapple_engine::density::{self, Draws};
+use dapple_engine::sharded::relocation_of;
+use dapple_engine::{DensifyPlan, DensifyReport, Part, Sharded};
+use dapple_scene::{Error, Result};
+
+/// Copies of all ranks that travel together: their memory is limited.
+const TOGETHER: usize = 1 << 18;
+
+/// Executes a round on the engine that holds `part`. Returns its part after the round; `None` if the model grows to too many
+/// blocks, and nothing has changed.
+///
+/// # Errors
+/// Those of the engine, or a rank that failed.
+pub fn relocate<E: Sharded>(
+    plan: &DensifyPlan,
+    link: &mut dyn Link<E::Shipment>,
+    engine: &mut E,
+    part: Part,
+) -> Result<Option<(Part, DensifyReport)>> {
+    let relocation = relocation_of(plan)?;
+    let own = engine.weigh(plan)?;
+    let weights = gather_weights(link, part, &own)?;
+    let draws = density::draws(plan, relocation, &weights, part.total);
+    drop(weights);
+    let Some(part) = part.grown(part.total + draws.added) else {
+        return Ok(None);
+    };
+    if draws.added > 0 {
+        engine.grow_part(part)?;
+    }
+    let mut shared = Vec::new();
+    for copies in draws.copies.chunks(TOGETHER) {
+        let mut from = vec![Vec::new(); part.engines];
+        let mut to = vec![Vec::new(); part.engines];
+        for &(place, source) in copies {
+            let [(taker, place), (giver, local)] = [place, source].map(|index| part.place(index));
+            if giver == part.number {
+                from[taker].push(word(local)?);
+            }
+            if taker == part.number {
+                to[giver].push(word(place)?);
+                shared.push([word(place)?, draws.drawn[source] + 1]);
+            }
+        }
+        let taken = engine.take_copies(&from)?;
+        let received = link.ship(taken)?;
+        engine.put_copies(&to, &received)?;
+    }
+    shared.extend(drawn_of(&draws, part)?);
+    engine.share(plan, &shared)?;
+    let report = draws.report(plan, part.total);
+    Ok(Some((part, report)))
+}
+
+/// Returns the drawn Gaussians of a part, with the numbers of copies at their places.
+fn drawn_of(draws: &Draws, part: Part) -> Result<Vec<[u32; 2]>> {
+    let indices = part.ranges().flatten().enumerate();
+    let drawn = indices.filter_map(|(local, index)| match draws.drawn.get(index) {
+        Some(times @ 1..) => Some(word(local).map(|local| [local, times + 1])),
+        _ => None,
+    });
+    drawn.collect()
+}
+
+/// Sends the weights of this part to all ranks, and returns those of the model.
+fn gather_weights<S>(link: &mut dyn Link<S>, part: Part, own: &[u32]) -> Result<Vec<u32>> {
+    let received = link.exchange(&vec![cast_slice(own); part.engines])?;
+    let mut weights = vec![0; part.total];
+    for (number, bytes) in received.iter().enumerate() {
+        let mut rest = bytes.as_slice();
+        for range in part.of(number).ranges() {
+            let here: &mut [u8] = bytemuck::cast_slice_mut(&mut weights[range]);
+            let (block, others) = rest
+                .split_at_checked(here.len())
+                .ok_or_else(|| Error::internal("a rank sent too few weights"))?;
+            here.copy_from_slice(block);
+            rest = others;
+        }
+    }
+    Ok(weights)
+}
+
+fn word(index: usize) -> Result<u32> {
+    u32::try_from(index).map_err(|_| Error::input("a model has more Gaussians than 32 bits count"))
+}
