@@ -6,6 +6,7 @@
 //! 3. Per row, the interval of the depth is halved until it is a rounding error. Transmittances are squared:
 //!    the product of `1 - G` and `(1 - alpha)^2 / (1 - G)` needs neither roots nor logarithms, and is at
 //!    least the square of `TRANSMITTANCE_MIN`.
+//! 4. Instances that reach no depth of the interval are removed from the search (`Search`).
 
 use super::blend::Layer;
 use super::visits::{BATCH, LiveRows, TileGeometry, Visit, Visits, tile_instances};
@@ -26,6 +27,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Most halvings of the interval of a depth.
 const HALVINGS: usize = 27;
+
+/// Halvings between two removals of instances.
+const HALVINGS_EACH: usize = 3;
 
 /// Interval at which halving ends, relative to its end: a rounding error.
 const NARROW: f32 = 6e-8;
@@ -236,9 +240,14 @@ struct Entry {
     normal: [f32; 3],
 }
 
-/// Instances of each row of a tile.
+/// Instances of a tile.
 #[derive(Default)]
-struct Lists([Vec<Entry>; ROW]);
+struct Lists {
+    /// Instances of each row.
+    rows: [Vec<Entry>; ROW],
+    /// Memory of a [`Search`].
+    near: Vec<u32>,
+}
 
 struct Tile<'a> {
     splats2d: &'a [Splat2d],
@@ -255,7 +264,7 @@ impl pulp::WithSimd for Tile<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
         let mut transmittance = self.geometry.transmittance();
-        self.lists.0.iter_mut().for_each(Vec::clear);
+        self.lists.rows.iter_mut().for_each(Vec::clear);
         let mut visits = Visits::new();
         for instances in self.instances.chunks(BATCH) {
             let live = LiveRows::new(s, &transmittance);
@@ -270,16 +279,18 @@ impl pulp::WithSimd for Tile<'_> {
                 let in_front = &mut transmittance[visit.y];
                 let origin = self.geometry.origin[0];
                 if let Some(entry) = entry(s, origin, splat, profile, &visit, in_front) {
-                    self.lists.0[visit.y].push(entry);
+                    self.lists.rows[visit.y].push(entry);
                 }
             }
         }
+        let Lists { rows, near } = self.lists;
         for y in 0..ROW {
             for part in 0..parts::<S>() {
                 // Finished pixels have a negative transmittance; pixels outside the image are -1.
                 let behind = V::load(s, &transmittance[y], part).abs();
                 let has_surface = s.k(MEDIAN_TRANSMITTANCE).ge(behind);
-                let found = surface(s, &self.lists.0[y], part, has_surface);
+                let search = Search::new(s, &rows[y], near, part);
+                let found = search.surface(has_surface);
                 for k in 0..SURFACE_PLANES {
                     found[k].store(&mut self.rows[k * ROW + y], part);
                 }
@@ -333,84 +344,140 @@ fn density<S: Simd>(s: S, entry: &Entry, part: usize, t: V<S>) -> (V<S>, V<S>) {
     (V::load(s, &entry.alpha, part) * exponent.exp2(), x)
 }
 
-/// Returns the square of the transmittance in front of `t`. It never rises with `t`.
-#[inline(always)]
-fn transmittance2<S: Simd>(s: S, entries: &[Entry], part: usize, t: V<S>) -> V<S> {
-    let one = s.k(1.0);
-    // One division for all entries. Both products are at least the square of the least transmittance.
-    let (mut above, mut below) = (one, one);
-    for entry in entries {
-        let (density, x) = density(s, entry, part, t);
-        let rest = one - density;
-        let behind = one - V::load(s, &entry.alpha, part);
-        let is_beyond = s.k(0.0).lt(x);
-        above = above * is_beyond.select(behind * behind, rest);
-        below = is_beyond.select(below * rest, below);
-    }
-    above / below
-}
-
-/// Returns the interval of the depth at which the squared transmittance falls to that of the surface, and the pixels
-/// that have a surface in it.
-#[inline(always)]
-fn interval<S: Simd>(s: S, entries: &[Entry], part: usize, has_surface: M<S>) -> ([V<S>; 2], M<S>) {
-    let (zero, one, half2) = (s.k(0.0), s.k(1.0), s.k(HALF2));
-    // The first Gaussians that are opaque enough end it.
-    let (mut near, mut far) = (s.k(f32::MAX), zero);
-    let mut product = one;
-    for entry in entries {
-        let alpha = V::load(s, &entry.alpha, part);
-        let is_blended = zero.lt(alpha);
-        let peak = V::load(s, &entry.peak, part);
-        let reach = s.k(REACH / entry.inverse_deviation);
-        near = is_blended.select((peak - reach).max(zero), near).min(near);
-        let counts = is_blended.and(half2.lt(product));
-        far = counts.select(peak + reach, zero).max(far);
-        product = product * (one - alpha) * (one - alpha);
-    }
-    near = near.min(far);
-    let is_open = half2.lt(transmittance2(s, entries, part, near));
-    ([near, far], has_surface.and(is_open))
-}
-
-/// Computes step 3: depth, and x, y and z of the normal; zeros in pixels without a surface.
-#[inline(always)]
-fn surface<S: Simd>(
+/// Search for the surface of a part of a row.
+struct Search<'a, S: Simd> {
     s: S,
-    entries: &[Entry],
+    entries: &'a [Entry],
     part: usize,
-    has_surface: M<S>,
-) -> [V<S>; SURFACE_PLANES] {
-    let zero = s.k(0.0);
-    if !has_surface.any() {
-        return [zero; SURFACE_PLANES];
-    }
-    let ([mut near, mut far], has_surface) = interval(s, entries, part, has_surface);
-    for _ in 0..HALVINGS {
-        let is_wide = (far * s.k(NARROW)).lt(far - near);
-        if !is_wide.and(has_surface).any() {
-            break;
-        }
-        let middle = (near + far) * s.k(0.5);
-        let is_in_front = s.k(HALF2).lt(transmittance2(s, entries, part, middle));
-        near = is_in_front.select(middle, near);
-        far = is_in_front.select(far, middle);
-    }
-    let depth = (near + far) * s.k(0.5);
-    let mut normal = [zero; 3];
-    for entry in entries {
-        let (density, x) = density(s, entry, part, depth);
-        let weight = x.abs() * density / (s.k(1.0) - density) * s.k(entry.inverse_deviation);
-        for i in 0..3 {
-            normal[i] = weight.mul_add(s.k(entry.normal[i]), normal[i]);
+    /// Numbers of the entries that reach a depth of the interval in a pixel.
+    near: &'a mut Vec<u32>,
+    /// Squared transmittance of the entries in front of the interval.
+    passed: V<S>,
+}
+
+impl<'a, S: Simd> Search<'a, S> {
+    #[inline(always)]
+    fn new(s: S, entries: &'a [Entry], near: &'a mut Vec<u32>, part: usize) -> Self {
+        near.clear();
+        near.extend(0..entries.len() as u32);
+        Self {
+            s,
+            entries,
+            part,
+            near,
+            passed: s.k(1.0),
         }
     }
-    let normal = unit(s, normal);
-    let masked = |v: V<S>| has_surface.select(v, zero);
-    [
-        masked(depth),
-        masked(normal[0]),
-        masked(normal[1]),
-        masked(normal[2]),
-    ]
+
+    /// Returns the square of the transmittance in front of `t`, a depth of the interval. It never rises with `t`.
+    #[inline(always)]
+    fn transmittance2(&self, t: V<S>) -> V<S> {
+        let (s, part) = (self.s, self.part);
+        let one = s.k(1.0);
+        // One division for all entries. Both products are at least the square of the least transmittance.
+        let (mut above, mut below) = (self.passed, one);
+        for &i in self.near.iter() {
+            let entry = &self.entries[i as usize];
+            let (density, x) = density(s, entry, part, t);
+            let rest = one - density;
+            let behind = one - V::load(s, &entry.alpha, part);
+            let is_beyond = s.k(0.0).lt(x);
+            above = above * is_beyond.select(behind * behind, rest);
+            below = is_beyond.select(below * rest, below);
+        }
+        above / below
+    }
+
+    /// Removes entries that reach no depth of the interval in a pixel of `pixels`: see [`REACH`].
+    #[inline(always)]
+    fn narrow(&mut self, [near, far]: [V<S>; 2], pixels: M<S>) {
+        let (s, part, entries) = (self.s, self.part, self.entries);
+        let (zero, one) = (s.k(0.0), s.k(1.0));
+        let mut kept = 0;
+        for k in 0..self.near.len() {
+            let i = self.near[k];
+            let entry = &entries[i as usize];
+            let alpha = V::load(s, &entry.alpha, part);
+            let peak = V::load(s, &entry.peak, part);
+            let reach = s.k(REACH / entry.inverse_deviation);
+            let is_blended = zero.lt(alpha).and(pixels);
+            let begins = (peak - reach).lt(far);
+            let ends = near.lt(peak + reach);
+            if is_blended.and(begins).and(ends).any() {
+                self.near[kept] = i;
+                kept += 1;
+                continue;
+            }
+            let behind = one - alpha;
+            self.passed = ends.select(self.passed, self.passed * (behind * behind));
+        }
+        self.near.truncate(kept);
+    }
+
+    /// Returns the interval of the depth at which the squared transmittance falls to that of the surface, and the pixels
+    /// that have a surface in it.
+    #[inline(always)]
+    fn interval(&mut self, has_surface: M<S>) -> ([V<S>; 2], M<S>) {
+        let (s, part) = (self.s, self.part);
+        let (zero, one, half2) = (s.k(0.0), s.k(1.0), s.k(HALF2));
+        // The first Gaussians that are opaque enough end it.
+        let (mut near, mut far) = (s.k(f32::MAX), zero);
+        let mut product = one;
+        for entry in self.entries {
+            let alpha = V::load(s, &entry.alpha, part);
+            let is_blended = zero.lt(alpha);
+            let peak = V::load(s, &entry.peak, part);
+            let reach = s.k(REACH / entry.inverse_deviation);
+            near = is_blended.select((peak - reach).max(zero), near).min(near);
+            let counts = is_blended.and(half2.lt(product));
+            far = counts.select(peak + reach, zero).max(far);
+            product = product * (one - alpha) * (one - alpha);
+        }
+        near = near.min(far);
+        self.narrow([near, far], has_surface);
+        let is_open = half2.lt(self.transmittance2(near));
+        ([near, far], has_surface.and(is_open))
+    }
+
+    /// Computes step 3: depth, and x, y and z of the normal; zeros in pixels without a surface.
+    #[inline(always)]
+    fn surface(mut self, has_surface: M<S>) -> [V<S>; SURFACE_PLANES] {
+        let s = self.s;
+        let zero = s.k(0.0);
+        if !has_surface.any() {
+            return [zero; SURFACE_PLANES];
+        }
+        let ([mut near, mut far], has_surface) = self.interval(has_surface);
+        for halving in 1..=HALVINGS {
+            let is_wide = (far * s.k(NARROW)).lt(far - near);
+            if !is_wide.and(has_surface).any() {
+                break;
+            }
+            let middle = (near + far) * s.k(0.5);
+            let is_in_front = s.k(HALF2).lt(self.transmittance2(middle));
+            near = is_in_front.select(middle, near);
+            far = is_in_front.select(far, middle);
+            if halving % HALVINGS_EACH == 0 {
+                self.narrow([near, far], has_surface);
+            }
+        }
+        let depth = (near + far) * s.k(0.5);
+        let mut normal = [zero; 3];
+        for &i in self.near.iter() {
+            let entry = &self.entries[i as usize];
+            let (density, x) = density(s, entry, self.part, depth);
+            let weight = x.abs() * density / (s.k(1.0) - density) * s.k(entry.inverse_deviation);
+            for i in 0..3 {
+                normal[i] = weight.mul_add(s.k(entry.normal[i]), normal[i]);
+            }
+        }
+        let normal = unit(s, normal);
+        let masked = |v: V<S>| has_surface.select(v, zero);
+        [
+            masked(depth),
+            masked(normal[0]),
+            masked(normal[1]),
+            masked(normal[2]),
+        ]
+    }
 }
