@@ -112,13 +112,14 @@ impl DeviceOptions {
         for settings in dapple::train::sampled_steps(config) {
             check_settings(&settings).map_err(|error| error.at(place))?;
         }
-        let (device, options) = self.of_rank();
-        let opened = match launch {
-            Some(launch) => launch.lead(&device, &options).map(|engine| (engine, None)),
-            None => dapple::open_ranks(&device, &options, ranks as usize)
-                .map(|(ranks, why)| (ranks.into_engine(), why)),
+        let (engine, why) = match launch {
+            Some(launch) => {
+                let (device, options) = self.of_rank();
+                let engine = launch.lead(&device, &options);
+                (engine.map_err(|error| placed_at(error, place))?, None)
+            }
+            None => self.ranks_engine(ranks)?,
         };
-        let (engine, why) = opened.map_err(|error| placed_at(error, place))?;
         let why = why.map_or(String::new(), |why| format!(": {why}"));
         console.note(&format!("device: {}{why}", engine.description()));
         let photos = config.views_per_step;
@@ -137,10 +138,15 @@ impl DeviceOptions {
         let Some(ranks) = self.ranks else {
             return Ok(self.open_quietly(false)?.engine.into_engine());
         };
+        Ok(self.ranks_engine(ranks)?.0)
+    }
+
+    /// Opens the ranks of this process. Returns the reason for the choice of the device too.
+    fn ranks_engine(&self, ranks: u32) -> Result<(BoxedEngine, Option<String>)> {
         let (device, options) = self.of_rank();
         let opened = dapple::open_ranks(&device, &options, ranks as usize);
-        let (ranks, _) = opened.map_err(|error| placed_at(error, "--ranks-in-process"))?;
-        Ok(ranks.into_engine())
+        let (ranks, why) = opened.map_err(|error| placed_at(error, "--ranks-in-process"))?;
+        Ok((ranks.into_engine(), why))
     }
 
     /// Returns the device and the options of a rank.

@@ -177,7 +177,12 @@ pub fn join(parts: &[(Splats, OptimizerState)], part: Part) -> (Splats, Optimize
 }
 
 /// Fills a tensor of the model, or an empty one, from those of its parts. Each Gaussian has `width` numbers.
-fn join_values(parts: &[&[f32]], width: usize, part: Part, joined: &mut [f32]) {
+pub fn join_values<T: Copy + Send + Sync>(
+    parts: &[&[T]],
+    width: usize,
+    part: Part,
+    joined: &mut [T],
+) {
     let block = part.block * width;
     let blocks = joined.par_chunks_mut(block.max(1)).enumerate();
     blocks.for_each(|(number, to)| {

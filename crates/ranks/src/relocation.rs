@@ -5,7 +5,8 @@
 //! 3. Every rank changes its drawn Gaussians and the copies that it received.
 
 use crate::link::Link;
-use bytemuck::cast_slice;
+use crate::parts::join_values;
+use bytemuck::{cast_slice, pod_collect_to_vec};
 use dapple_engine::density::{self, Draws};
 use dapple_engine::sharded::relocation_of;
 use dapple_engine::{DensifyPlan, DensifyReport, Part, Sharded};
@@ -73,18 +74,16 @@ fn drawn_of(draws: &Draws, part: Part) -> Result<Vec<[u32; 2]>> {
 /// Sends the weights of this part to all ranks, and returns those of the model.
 fn gather_weights<S>(link: &mut dyn Link<S>, part: Part, own: &[u32]) -> Result<Vec<u32>> {
     let received = link.exchange(&vec![cast_slice(own); part.engines])?;
-    let mut weights = vec![0; part.total];
-    for (number, bytes) in received.iter().enumerate() {
-        let mut rest = bytes.as_slice();
-        for range in part.of(number).ranges() {
-            let here: &mut [u8] = bytemuck::cast_slice_mut(&mut weights[range]);
-            let (block, others) = rest
-                .split_at_checked(here.len())
-                .ok_or_else(|| Error::internal("a rank sent too few weights"))?;
-            here.copy_from_slice(block);
-            rest = others;
-        }
+    let parts: Vec<Vec<u32>> = received.iter().map(|of| pod_collect_to_vec(of)).collect();
+    let parts: Vec<&[u32]> = parts.iter().map(Vec::as_slice).collect();
+    let mut numbers = parts.iter().enumerate();
+    if numbers.any(|(number, weights)| weights.len() != part.of(number).len()) {
+        return Err(Error::internal(
+            "a rank sent weights of another number of Gaussians",
+        ));
     }
+    let mut weights = vec![0; part.total];
+    join_values(&parts, 1, part, &mut weights);
     Ok(weights)
 }
 

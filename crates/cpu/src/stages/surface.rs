@@ -358,8 +358,6 @@ struct Search<'a, S: Simd> {
 impl<'a, S: Simd> Search<'a, S> {
     #[inline(always)]
     fn new(s: S, entries: &'a [Entry], near: &'a mut Vec<u32>, part: usize) -> Self {
-        near.clear();
-        near.extend(0..entries.len() as u32);
         Self {
             s,
             entries,
@@ -434,6 +432,8 @@ impl<'a, S: Simd> Search<'a, S> {
             product = product * (one - alpha) * (one - alpha);
         }
         near = near.min(far);
+        self.near.clear();
+        self.near.extend(0..self.entries.len() as u32);
         self.narrow([near, far], has_surface);
         let is_open = half2.lt(self.transmittance2(near));
         ([near, far], has_surface.and(is_open))

@@ -2,6 +2,7 @@
 
 use super::kernels::{Run, Work};
 use super::mail::GpuShipment;
+use super::word;
 use crate::engine::GpuEngine;
 use crate::layout;
 use crate::passes::{Bits, Code, Kind};
@@ -33,10 +34,8 @@ impl GpuEngine {
             ("weight_sums", weights.into()),
         ];
         let mut work = Work::begin(&self.context.gpu);
-        let step = layout::Step::default();
-        let values = Values::new(bytemuck::bytes_of(&step), &[])?;
         let run = Run::new(&WEIGH_PART, [0; 4], count, &bound);
-        self.encode(&mut work, values, bits, &run)?;
+        self.encode_round(&mut work, bits, &run)?;
         let gpu = &self.context.gpu;
         let mut weights = gpu.begin_read(&mut work.encoder, weights, 0, count as usize)?;
         weights.submitted(self.submit(work));
@@ -120,17 +119,15 @@ impl GpuEngine {
             ("state_read", self.buffers.get("state")?.into()),
             ("listed", (&listed).into()),
         ];
-        let step = layout::Step::default();
-        let values = Values::new(bytemuck::bytes_of(&step), &[])?;
         let run = Run::new(&SHARE_PART, [count, 0, 0, 0], count, &bound);
-        self.encode(&mut work, values, bits, &run)?;
+        self.encode_round(&mut work, bits, &run)?;
         for (name, planes) in self.planes(Kind::Moments) {
             let bound = [
                 ("listed", (&listed).into()),
                 ("copied_to", self.buffers.get(name)?.into()),
             ];
             let run = Run::new(&CLEAR, [count, planes, 0, 2], count, &bound);
-            self.encode(&mut work, values, Bits::NONE, &run)?;
+            self.encode_round(&mut work, Bits::NONE, &run)?;
         }
         self.submit(work);
         gpu.check()
@@ -146,6 +143,13 @@ impl GpuEngine {
         self.fit(bits)?;
         densify::set_plan(&self.context, &self.buffers, plan)?;
         Ok(bits)
+    }
+
+    /// Encodes a kernel of a round. It reads no numbers of a step.
+    fn encode_round(&self, work: &mut Work, bits: Bits, run: &Run<'_>) -> Result<()> {
+        let step = layout::Step::default();
+        let values = Values::new(bytemuck::bytes_of(&step), &[])?;
+        self.encode(work, values, bits, run)
     }
 
     /// Returns the tensors of the state of one kind.
@@ -169,8 +173,6 @@ impl GpuEngine {
     ) -> Result<()> {
         let listed = self.context.gpu.upload("listed", list)?;
         let count = word(list.len())?;
-        let step = layout::Step::default();
-        let values = Values::new(bytemuck::bytes_of(&step), &[])?;
         let mut first = 0;
         for &(name, planes) in planes {
             let bound = [
@@ -179,7 +181,7 @@ impl GpuEngine {
                 copies.clone(),
             ];
             let run = Run::new(code, [count, planes, first, 1], count, &bound);
-            self.encode(work, values, Bits::NONE, &run)?;
+            self.encode_round(work, Bits::NONE, &run)?;
             first += planes;
         }
         Ok(())
@@ -189,8 +191,4 @@ impl GpuEngine {
 /// Returns the words of a Gaussian in tensors.
 fn words(planes: &[Planes]) -> u64 {
     planes.iter().map(|(_, planes)| u64::from(*planes)).sum()
-}
-
-fn word(number: usize) -> Result<u32> {
-    u32::try_from(number).map_err(|_| Error::input("a part has more Gaussians than 32 bits count"))
 }

@@ -34,10 +34,6 @@ impl Sharded for GpuEngine {
     type Shipment = GpuShipment;
 
     fn set_part(&mut self, part: Part) -> Result<()> {
-        let word = |number: usize| {
-            let word = u32::try_from(number);
-            word.map_err(|_| Error::input("a model has more Gaussians than 32 bits count"))
-        };
         let state = self.buffers.get("state")?;
         self.others = word(part.total - part.len())?;
         let block = part.block;
@@ -250,6 +246,11 @@ impl Sharded for GpuEngine {
     fn share(&mut self, plan: &DensifyPlan, shared: &[[u32; 2]]) -> Result<()> {
         self.share_places(plan, shared)
     }
+}
+
+/// Returns a number of Gaussians as a word of the GPU.
+fn word(number: usize) -> Result<u32> {
+    u32::try_from(number).map_err(|_| Error::input("a model has more Gaussians than 32 bits count"))
 }
 
 impl GpuEngine {
