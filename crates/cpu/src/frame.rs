@@ -211,6 +211,8 @@ pub struct Frame {
     pub surface: SurfaceFrame,
     /// Number of Gaussians that each pixel blends, one plane, tiled like depths, if requested.
     pub blended: Vec<Row>,
+    /// Gaussians of the largest weights, if requested, `[tiles, 16, 16, most]`.
+    pub contributions: Vec<Contribution>,
     /// Derivatives of SSIM, see `loss`.
     pub ssim_maps: Vec<Row>,
     /// Counts of this view.
@@ -271,6 +273,15 @@ pub fn split_by_lengths<T>(
         rest = others;
     }
     pieces
+}
+
+/// Gaussian that a pixel blends.
+#[derive(Debug, Clone, Copy)]
+pub struct Contribution {
+    /// Index.
+    pub gaussian: u32,
+    /// Alpha times the transmittance in front.
+    pub weight: f32,
 }
 
 /// Extent of a Gaussian along the rays of its pixels.

@@ -2,9 +2,9 @@
 
 use crate::extensions::Streaming;
 use crate::{
-    BlendCounts, BlendGradients, CropLoss, DepthSample, DownloadParts, Engine, FeatureInput,
-    GradientParts, Gradients, ImageDerivative, OptimizerState, RenderSettings, RenderedBytes,
-    ScoreAsks, ScoredView, ViewId, ViewState,
+    BlendCounts, BlendGradients, Contributors, CropLoss, DepthSample, DownloadParts, Engine,
+    FeatureInput, GradientParts, Gradients, ImageDerivative, OptimizerState, RenderSettings,
+    RenderedBytes, ScoreAsks, ScoredView, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
@@ -136,6 +136,21 @@ pub trait EngineExt: Engine {
         let what = "this engine does not count what pixels blend";
         let showing = self.showing().ok_or_else(|| Error::unsupported(what))?;
         showing.blend_counts(camera, settings)
+    }
+
+    /// Calls [`Showing::contributors`](crate::extensions::Showing::contributors).
+    ///
+    /// # Errors
+    /// See there; also an engine that does not name what pixels blend.
+    fn contributors(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        most: usize,
+    ) -> Result<Contributors> {
+        let what = "this engine does not name the Gaussians that pixels blend";
+        let showing = self.showing().ok_or_else(|| Error::unsupported(what))?;
+        showing.contributors(camera, settings, most)
     }
 
     /// Returns the gradients of a scalar that does not depend on depths: see [`Engine::differentiate`]. `dl_drgb` is

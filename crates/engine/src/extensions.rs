@@ -1,6 +1,8 @@
 //! Extensions of the engine contract: abilities that an engine may lack, each a trait that the engine returns.
 
-use crate::{BlendCounts, RenderSettings, RenderedBytes, ScoreAsks, ScoredView, ViewId};
+use crate::{
+    BlendCounts, Contributors, RenderSettings, RenderedBytes, ScoreAsks, ScoredView, ViewId,
+};
 use dapple_scene::{Camera, Photo, Result};
 use std::sync::Arc;
 
@@ -60,4 +62,15 @@ pub trait Showing {
     /// # Errors
     /// See [`Engine::render`](crate::Engine::render).
     fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts>;
+
+    /// Finds the `most` Gaussians that each pixel of a render shows most.
+    ///
+    /// # Errors
+    /// See [`Engine::render`](crate::Engine::render) and [`Contributors::check`].
+    fn contributors(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        most: usize,
+    ) -> Result<Contributors>;
 }

@@ -16,7 +16,7 @@
 //! - [`density`]: decisions of density control, for engines on the host.
 //! - [`depth`]: depths of a render.
 //! - [`score`]: comparison of a render with its photo on the device.
-//! - [`shown`]: renders as bytes, and the number of Gaussians that a pixel blends.
+//! - [`shown`]: renders as bytes, and the Gaussians that a pixel blends.
 //! - [`sharded`]: steps of a model whose Gaussians several engines hold.
 //! - [`surface`]: depth and normal of the surface that a pixel shows.
 //! - [`instruments`]: timings, counters and costs, for benchmarks and profilers.
@@ -91,7 +91,7 @@ pub use settings::{
     Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,
 };
 pub use sharded::{ComparedView, HostShipment, Part, Sharded, Shipment, ShownPart, ViewStep};
-pub use shown::{BlendCounts, RenderedBytes};
+pub use shown::{BlendCounts, Contributors, RenderedBytes};
 pub use stage::Stage;
 pub use surface::SurfaceImage;
 #[doc(hidden)]

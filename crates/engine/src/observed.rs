@@ -4,9 +4,9 @@
 use crate::extensions::{Scoring, Showing, Streaming};
 use crate::instruments::Instrumented;
 use crate::{
-    BlendCounts, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts, Gradients,
-    ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report,
-    ScoreAsks, ScoredView, StepSettings, TrainView, ViewId,
+    BlendCounts, Contributors, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts,
+    Gradients, ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered,
+    RenderedBytes, Report, ScoreAsks, ScoredView, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
@@ -65,6 +65,8 @@ calls! {
     RenderBytes(&'a Camera, &'a RenderSettings),
     /// [`Showing::blend_counts`].
     BlendCounts(&'a Camera, &'a RenderSettings),
+    /// [`Showing::contributors`].
+    Contributors(&'a Camera, &'a RenderSettings),
     /// Method of `DeviceBuffers` of the crate `dapple-device`: its name.
     OnDevice(&'static str),
 }
@@ -246,6 +248,17 @@ impl<L: CallListener, E: Engine + ?Sized> Showing for Observed<L, E> {
     fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
         self.call(&Call::BlendCounts(camera, settings), |e| {
             of(e.showing())?.blend_counts(camera, settings)
+        })
+    }
+
+    fn contributors(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        most: usize,
+    ) -> Result<Contributors> {
+        self.call(&Call::Contributors(camera, settings), |e| {
+            of(e.showing())?.contributors(camera, settings, most)
         })
     }
 }

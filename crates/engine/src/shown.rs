@@ -1,4 +1,4 @@
-//! Renders for display: colours as bytes, and the number of Gaussians that a pixel blends.
+//! Renders for display: colours as bytes, and the Gaussians that a pixel blends: their number, and those of most weight.
 //!
 //! A byte is [`to_byte`] of a colour, on every device. An engine that rounds on its device returns the bytes
 //! that the host computes from [`Rendered`], and copies 4 bytes per pixel instead of 16.
@@ -11,6 +11,7 @@
 
 use crate::colour_bytes::to_byte;
 use crate::{Rendered, StepCounts};
+use dapple_scene::{Error, Result};
 use rayon::prelude::*;
 
 /// Rendered view as bytes.
@@ -45,6 +46,45 @@ impl BlendCounts {
     /// Returns the largest count; 0 for an empty image.
     pub fn most(&self) -> u32 {
         self.blended.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// Largest number of contributors of a pixel: a render with more would not fit into memory.
+pub const MOST_CONTRIBUTORS: usize = 64;
+
+/// Index of a contributor that a pixel lacks.
+pub const NO_CONTRIBUTOR: u32 = u32::MAX;
+
+/// The Gaussians that each pixel of a view shows most, by weight: alpha times the transmittance in front.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Contributors {
+    /// Width, pixels.
+    pub width: u32,
+    /// Height, pixels.
+    pub height: u32,
+    /// Contributors of a pixel.
+    pub most: usize,
+    /// Indices of the Gaussians as in a download, largest weight first, of equal ones the nearest, then
+    /// [`NO_CONTRIBUTOR`] if the pixel blends fewer, `[height, width, most]`.
+    pub gaussians: Vec<u32>,
+    /// Weights, 0 to 1, 0 where the pixel blends fewer, `[height, width, most]`.
+    pub weights: Vec<f32>,
+    /// Counts of the render.
+    pub counts: StepCounts,
+}
+
+impl Contributors {
+    /// Checks the number of contributors that a caller asks for.
+    ///
+    /// # Errors
+    /// Zero, and more than [`MOST_CONTRIBUTORS`].
+    pub fn check(most: usize) -> Result<()> {
+        if (1..=MOST_CONTRIBUTORS).contains(&most) {
+            return Ok(());
+        }
+        Err(Error::input(format!("{most} contributors of a pixel"))
+            .at("Showing::contributors")
+            .hint(format!("ask for 1 to {MOST_CONTRIBUTORS}")))
     }
 }
 

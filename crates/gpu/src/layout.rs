@@ -16,6 +16,8 @@ pub const FLAG_DENSITY: u32 = 1;
 pub const FLAG_MASK: u32 = 2;
 /// [`Step::flags`]: `gradients` adds to the gradients of the step or call before.
 pub const FLAG_ADD_GRADIENTS: u32 = 4;
+/// [`Step::flags`]: `contributors` finds those after the ones of the call before.
+pub const FLAG_MORE: u32 = 8;
 
 shared_struct! {
     /// Counts that live on the GPU.

@@ -8,8 +8,8 @@ use crate::passes::{Bits, Pass};
 use crate::recorder::Recorder;
 use crate::stages::densify::relocate;
 use crate::stages::{
-    batch, blend, blend_backward, bytes, densify, emit, finite, gradients, loss, morton, order,
-    parts, project, ranges, report, score, sort, surface, update,
+    batch, blend, blend_backward, bytes, contributors, densify, emit, finite, gradients, loss,
+    morton, order, parts, project, ranges, report, score, sort, surface, update,
 };
 use dapple_scene::Result;
 use std::sync::LazyLock;
@@ -96,7 +96,7 @@ static UPDATE_PART: Passes = passes![
 ];
 static MOVE_PART: Passes = passes![&batch::UPDATE_PASS, &report::PASS];
 static SCORE: Passes = passes![&score::PASS];
-static SHOWN: Passes = passes![&bytes::PASS, &surface::PASS];
+static SHOWN: Passes = passes![&bytes::PASS, &surface::PASS, &contributors::PASS];
 static BEFORE_STEP: Passes = passes![Point::BeforeStep];
 static FINITE: Passes = passes![&finite::PASS];
 static ROUND: Passes = passes![
@@ -135,7 +135,7 @@ pub enum Plan {
     MovePart,
     /// From a render to its scores.
     Score,
-    /// From a render to an 8-bit, count or surface image.
+    /// From a render to an 8-bit, count or surface image, or to the Gaussians that pixels show.
     Shown,
     /// Passes of features before a step that requests them.
     BeforeStep,

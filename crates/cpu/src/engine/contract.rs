@@ -12,10 +12,10 @@ use crate::stages::{blend_backward, densify, update};
 use crate::views::HeldView;
 use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
-    BlendCounts, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts, Gradients,
-    ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report,
-    Scoring, Showing, StepSettings, Streaming, TrainView, ViewId, check_photo, check_upload,
-    check_views,
+    BlendCounts, Contributors, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts,
+    Gradients, ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered,
+    RenderedBytes, Report, Scoring, Showing, StepSettings, Streaming, TrainView, ViewId,
+    check_photo, check_upload, check_views,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -222,5 +222,20 @@ impl Showing for CpuEngine {
             engine.forward(&camera, settings, BlendExtra::Counts);
         });
         Ok(self.blended(&camera))
+    }
+
+    fn contributors(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        most: usize,
+    ) -> Result<Contributors> {
+        Contributors::check(most)?;
+        let camera = CameraF32::new(camera)?.with(settings);
+        on_pool(self, |engine| {
+            engine.forward(&camera, settings, BlendExtra::Nothing);
+            engine.find_contributors(&camera, settings, most);
+        });
+        Ok(self.contributors_of(&camera, most))
     }
 }

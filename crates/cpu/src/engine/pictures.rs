@@ -4,10 +4,10 @@ use super::CpuEngine;
 use crate::features::depth::kernels::untiled;
 use crate::frame::{CameraF32, PLANES, tiled};
 use crate::simd::{ROW, Row};
-use crate::stages::surface;
+use crate::stages::{contributors, surface};
 use dapple_engine::score::to_byte;
 use dapple_engine::{
-    BlendCounts, DepthImage, RenderSettings, Rendered, RenderedBytes, SurfaceImage,
+    BlendCounts, Contributors, DepthImage, RenderSettings, Rendered, RenderedBytes, SurfaceImage,
 };
 use rayon::prelude::*;
 
@@ -114,6 +114,49 @@ impl CpuEngine {
             height: camera.size[1],
             // Exact: a pixel blends fewer than 2^24, because each takes a share of its transmittance.
             blended: counts.into_iter().map(|count| count as u32).collect(),
+            counts: self.frame.counts,
+        }
+    }
+
+    /// Runs `contributors` after the stages up to `blend`.
+    pub(super) fn find_contributors(
+        &mut self,
+        camera: &CameraF32,
+        settings: &RenderSettings,
+        most: usize,
+    ) {
+        let cap = settings.max_gaussians_per_tile;
+        contributors::run(camera, cap, most, &mut self.frame);
+    }
+
+    /// Returns what [`Self::find_contributors`] has found.
+    pub(super) fn contributors_of(&self, camera: &CameraF32, most: usize) -> Contributors {
+        let [width, height] = camera.size.map(|v| v as usize);
+        let mut gaussians = vec![0; width * height * most];
+        let mut weights = vec![0.0; width * height * most];
+        let found = &self.frame.contributions;
+        self.pool.install(|| {
+            let lines = gaussians
+                .par_chunks_mut(width * most)
+                .zip(weights.par_chunks_mut(width * most));
+            lines.enumerate().for_each(|(y, (gaussians, weights))| {
+                for x in 0..width {
+                    let tile = y / ROW * camera.tiles[0] as usize + x / ROW;
+                    let pixel = (tile * ROW + y % ROW) * ROW + x % ROW;
+                    for k in 0..most {
+                        let contribution = found[pixel * most + k];
+                        gaussians[x * most + k] = contribution.gaussian;
+                        weights[x * most + k] = contribution.weight;
+                    }
+                }
+            });
+        });
+        Contributors {
+            width: camera.size[0],
+            height: camera.size[1],
+            most,
+            gaussians,
+            weights,
             counts: self.frame.counts,
         }
     }

@@ -3,6 +3,7 @@
 
 pub mod blend;
 pub mod blend_backward;
+pub mod contributors;
 pub mod densify;
 pub mod emit;
 pub mod finite;

@@ -149,6 +149,10 @@ impl Showing for Logging {
         self.log.push("BlendCounts");
         Ok(BlendCounts::default())
     }
+    fn contributors(&mut self, _: &Camera, _: &RenderSettings, _: usize) -> Result<Contributors> {
+        self.log.push("Contributors");
+        Ok(Contributors::default())
+    }
 }
 
 /// Logs calls, or fails them.
@@ -219,6 +223,7 @@ fn call_everything(engine: &mut dyn Engine) -> usize {
         engine.score(&camera, &settings, &photo, asks).map(drop),
         engine.render_bytes(&camera, &settings).map(drop),
         engine.blend_counts(&camera, &settings).map(drop),
+        engine.contributors(&camera, &settings, 4).map(drop),
     ]
     .iter()
     .filter(|result| result.is_err())
@@ -262,7 +267,7 @@ fn every_call_passes_the_listener_and_reaches_the_engine() {
     assert!(observed.instruments().is_none());
 
     let mut failing = Observed::new(listener(true), logging());
-    assert_eq!(call_everything(&mut failing), 16);
+    assert_eq!(call_everything(&mut failing), 17);
     assert_eq!(names(&calls), CALLS);
     assert!(inside.take().is_empty(), "a failed call reaches no engine");
 }
@@ -297,4 +302,5 @@ fn an_observed_engine_has_the_extensions_of_the_engine_inside() {
     let bytes = engine.render_bytes(&camera, &settings).unwrap();
     assert_eq!(bytes.rgba, [255; 48]);
     assert!(engine.blend_counts(&camera, &settings).is_err());
+    assert!(engine.contributors(&camera, &settings, 4).is_err());
 }

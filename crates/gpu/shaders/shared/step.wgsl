@@ -11,6 +11,8 @@ const FLAG_DENSITY: u32 = 1u;
 const FLAG_MASK: u32 = 2u;
 // `gradients` adds to the gradients of the step or call before.
 const FLAG_ADD_GRADIENTS: u32 = 4u;
+// `contributors` finds those after the ones of the call before.
+const FLAG_MORE: u32 = 8u;
 
 var<immediate> step: Step;
 

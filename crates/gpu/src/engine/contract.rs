@@ -3,9 +3,10 @@
 use super::{Command, GpuEngine};
 use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
-    BlendCounts, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts, Gradients,
-    ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report,
-    ScoreAsks, ScoredView, Scoring, Showing, StepSettings, Streaming, TrainView, ViewId,
+    BlendCounts, Contributors, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts,
+    Gradients, ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered,
+    RenderedBytes, Report, ScoreAsks, ScoredView, Scoring, Showing, StepSettings, Streaming,
+    TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -155,5 +156,14 @@ impl Showing for GpuEngine {
 
     fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
         self.counted(camera, settings)
+    }
+
+    fn contributors(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        most: usize,
+    ) -> Result<Contributors> {
+        self.contributors_of(camera, settings, most)
     }
 }

@@ -1,5 +1,5 @@
-//! 8-bit renders, and renders of the number of Gaussians that pixels blend. See `shaders/bytes.wgsl` and `COUNTS` in
-//! `shaders/blend.wgsl`.
+//! 8-bit renders, and the Gaussians that pixels blend. See `shaders/bytes.wgsl`, `COUNTS` in `shaders/blend.wgsl`, and
+//! `shaders/contributors.wgsl`.
 //!
 //! One submission renders, rounds, and copies the picture and the counts of the render to the host, so that the host
 //! waits once. If a buffer was too small, the picture is discarded, the buffer is grown, and the submission is
@@ -7,13 +7,14 @@
 
 use super::GpuEngine;
 use super::pictures::counts_of;
-use crate::layout;
+use crate::layout::{self, FLAG_MORE};
 use crate::messages::render_immediates;
 use crate::passes::Bits;
 use crate::plans::Plan;
 use crate::stages::blend::COUNTED;
 use crate::stages::bytes::BYTES;
-use dapple_engine::{BlendCounts, PosedCamera, RenderSettings, RenderedBytes};
+use crate::stages::contributors::{CONTRIBUTORS, EACH};
+use dapple_engine::{BlendCounts, Contributors, PosedCamera, RenderSettings, RenderedBytes};
 use dapple_runtime::Readback;
 use dapple_scene::{Camera, Error, Result};
 
@@ -48,6 +49,45 @@ impl GpuEngine {
             width: camera.size[0],
             height: camera.size[1],
             blended,
+            counts: counts_of(&state, &camera),
+        })
+    }
+
+    /// Renders and finds the Gaussians that each pixel shows most; waits for the result.
+    pub(super) fn contributors_of(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        most: usize,
+    ) -> Result<Contributors> {
+        Contributors::check(most)?;
+        let camera = PosedCamera::new(camera)?;
+        let pixels = camera.pixel_count();
+        let bits = Bits::IMAGE_ONLY | Bits::CONTRIBUTORS;
+        let state = self.forward(&camera, settings, bits)?;
+        let bits = bits | Bits::of_render(settings, camera.model);
+        let recording = self.recording(Plan::Shown, bits, 0)?;
+        let mut immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        let mut gaussians = vec![0; pixels * most];
+        let mut weights = vec![0.0; pixels * most];
+        for first in (0..most).step_by(EACH) {
+            let gpu = &self.context.gpu;
+            recording.submit(gpu, bytemuck::bytes_of(&immediates));
+            let found: Vec<[[u32; EACH]; 2]> = gpu.read(self.buffers.get(CONTRIBUTORS)?, pixels)?;
+            for (pixel, [indices, bits]) in found.into_iter().enumerate() {
+                for k in 0..EACH.min(most - first) {
+                    gaussians[pixel * most + first + k] = indices[k];
+                    weights[pixel * most + first + k] = f32::from_bits(bits[k]);
+                }
+            }
+            immediates.flags = FLAG_MORE;
+        }
+        Ok(Contributors {
+            width: camera.size[0],
+            height: camera.size[1],
+            most,
+            gaussians,
+            weights,
             counts: counts_of(&state, &camera),
         })
     }

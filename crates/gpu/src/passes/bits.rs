@@ -80,6 +80,8 @@ bits! {
     COUNTS,
     /// A render with the surface of each pixel.
     SURFACE,
+    /// A render with the Gaussians that each pixel shows most.
+    CONTRIBUTORS,
 }
 
 impl Bits {

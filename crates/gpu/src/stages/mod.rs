@@ -4,6 +4,7 @@ pub mod batch;
 pub mod blend;
 pub mod blend_backward;
 pub mod bytes;
+pub mod contributors;
 pub mod densify;
 pub mod emit;
 pub mod finite;

@@ -36,6 +36,7 @@ macro_rules! conformance_tests {
                 focus_steers_density_control,
                 the_sky_keeps_its_shape,
                 blend_counts_match_the_reference,
+                contributors_match_the_reference,
                 scores_match_the_reference,
             ],
             all: [

@@ -57,7 +57,9 @@ pub use parity::{
 };
 pub use ranks::{Rounds, ShortRun, ranks_grow_alike, ranks_train_alike};
 pub use score::scores_match_the_reference;
-pub use shown::{blend_counts_match_the_reference, bytes_are_those_of_the_host};
+pub use shown::{
+    blend_counts_match_the_reference, bytes_are_those_of_the_host, contributors_match_the_reference,
+};
 pub use sky::the_sky_keeps_its_shape;
 pub use strategy::*;
 pub use surface::surfaces_match_the_reference;

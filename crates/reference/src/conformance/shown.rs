@@ -1,12 +1,14 @@
-//! Renders for display: bytes of colours, and the number of Gaussians that a pixel blends.
+//! Renders for display: bytes of colours, and the Gaussians that a pixel blends.
 
 use super::decided::decided;
 use super::engines::Make;
 use crate as reference;
 use crate::Gaussian;
 use crate::scenes::{self, TestScene};
+use dapple_engine::shown::NO_CONTRIBUTOR;
 use dapple_engine::{EngineExt, RenderedBytes};
 use glam::DVec2;
+use std::collections::HashMap;
 
 /// Margin of decisions, in units of ln alpha: nearer to a threshold, `f32` may decide otherwise.
 const MARGIN: f64 = 1e-4;
@@ -70,17 +72,102 @@ pub fn blend_counts_match_the_reference(make: Make<'_>) {
     assert!(most > 20, "no scene has a pixel of many Gaussians: {most}");
 }
 
+/// Contributors that the check asks for: an engine may find them in several passes.
+const MOST: usize = 6;
+
+/// Error of a weight in `f32`.
+const WEIGHT_ERROR: f64 = 2e-5;
+
+/// Checks on every test scene that each decided pixel names the Gaussians of its largest weights in the reference, with these
+/// weights, largest first.
+pub fn contributors_match_the_reference(make: Make<'_>) {
+    let mut engine = make();
+    let mut full = 0;
+    for scene in &scenes::all() {
+        engine.upload(&scene.splats, None).unwrap();
+        let (camera, settings) = (&scene.camera, &scene.settings);
+        let found = engine.contributors(camera, settings, MOST).unwrap();
+        let all = Gaussian::all(&scene.splats);
+        let sure = decided(scene.name, &all, camera, settings, MARGIN);
+        let expected = weights(scene);
+        assert_eq!(
+            found.gaussians.len(),
+            MOST * expected.len(),
+            "{}",
+            scene.name
+        );
+        assert_eq!(found.weights.len(), found.gaussians.len(), "{}", scene.name);
+        for (pixel, expected) in expected.iter().enumerate().filter(|&(i, _)| sure[i]) {
+            let rows = MOST * pixel..MOST * (pixel + 1);
+            let (gaussians, weights) = (&found.gaussians[rows.clone()], &found.weights[rows]);
+            let mut sorted: Vec<f64> = expected.values().copied().collect();
+            sorted.sort_by(|a, b| b.total_cmp(a));
+            let place = format!("{}, pixel {pixel}", scene.name);
+            for (k, (&gaussian, &weight)) in gaussians.iter().zip(weights).enumerate() {
+                let Some(largest) = sorted.get(k) else {
+                    assert_eq!((gaussian, weight), (NO_CONTRIBUTOR, 0.0), "{place}, {k}");
+                    continue;
+                };
+                let own = expected.get(&gaussian).unwrap_or(&f64::NAN);
+                for expected in [largest, own] {
+                    let error = (f64::from(weight) - expected).abs();
+                    assert!(
+                        error < WEIGHT_ERROR,
+                        "{place}, {k}: {weight}, not {expected}"
+                    );
+                }
+                assert!(
+                    !gaussians[..k].contains(&gaussian),
+                    "{place}: {gaussians:?}"
+                );
+            }
+            assert!(weights.is_sorted_by(|a, b| a >= b), "{place}: {weights:?}");
+            full += usize::from(sorted.len() > MOST);
+        }
+        assert_eq!(found.counts.gaussians, scene.splats.len() as u64);
+        // As many as a pass finds are the first of more.
+        let few = engine.contributors(camera, settings, 2).unwrap();
+        let first = found
+            .gaussians
+            .chunks_exact(MOST)
+            .flat_map(|pixel| &pixel[..2]);
+        assert!(few.gaussians.iter().eq(first), "{}", scene.name);
+        assert!(engine.contributors(camera, settings, 0).is_err());
+        assert!(engine.contributors(camera, settings, 65).is_err());
+    }
+    assert!(full > 20, "no scene has pixels of many Gaussians: {full}");
+}
+
+/// Returns the weights of the reference, by Gaussian, for each pixel.
+fn weights(scene: &TestScene) -> Vec<HashMap<u32, f64>> {
+    each_pixel(scene, |visible, blended| {
+        let weight = |c: &reference::Contribution| {
+            let gaussian = visible[c.position].index as u32;
+            (gaussian, c.alpha * c.transmittance)
+        };
+        blended.iter().map(weight).collect()
+    })
+}
+
 /// Returns the counts of the reference.
 fn counted(scene: &TestScene) -> Vec<u32> {
+    each_pixel(scene, |_, blended| blended.len() as u32)
+}
+
+/// Calls a function with the visible Gaussians and the contributions of each pixel, row by row.
+fn each_pixel<T>(
+    scene: &TestScene,
+    of: impl Fn(&[reference::Projected], &[reference::Contribution]) -> T,
+) -> Vec<T> {
     let (camera, settings) = (&scene.camera, &scene.settings);
     let all = Gaussian::all(&scene.splats);
     let visible = reference::visible(&all, camera, settings).unwrap();
     let lists = reference::ranges(&visible, camera, settings.max_gaussians_per_tile);
     let pixels = (0..camera.height).flat_map(|y| (0..camera.width).map(move |x| (x, y)));
-    let count = |(x, y): (u32, u32)| {
+    let found = |(x, y): (u32, u32)| {
         let centre = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5);
         let (blended, _) = reference::contributions(&visible, lists.at(x, y), centre);
-        blended.len() as u32
+        of(&visible, &blended)
     };
-    pixels.map(count).collect()
+    pixels.map(found).collect()
 }
