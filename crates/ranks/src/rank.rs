@@ -264,11 +264,9 @@ impl<E: Sharded> Rank<E> {
     pub fn densify(&mut self, plan: &DensifyPlan) -> Result<DensifyReport> {
         if plan.relocate.is_some() {
             let link = self.link.as_mut();
-            let done = relocation::relocate(plan, link, &mut self.engine, self.part)?;
-            if let Some((part, report)) = done {
-                self.part = part;
-                return Ok(report);
-            }
+            let (part, report) = relocation::relocate(plan, link, &mut self.engine, self.part)?;
+            self.part = part;
+            return Ok(report);
         }
         let (splats, state) = self.engine.download()?;
         let round::Regrouped {

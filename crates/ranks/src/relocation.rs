@@ -1,4 +1,5 @@
-//! Rounds of relocation across ranks: only copies travel.
+//! Rounds of relocation across ranks: only copies travel, unless the model grows to more than eight times its first size. Then all
+//! Gaussians first go to parts with larger blocks.
 //!
 //! 1. Every rank sends the weights of its Gaussians to all, and computes the same draws: [`dapple_engine::density`].
 //! 2. Ranks that hold drawn Gaussians send copies of them to the ranks that hold the places, [`TOGETHER`] copies at a time.
@@ -6,17 +7,17 @@
 
 use crate::link::Link;
 use crate::parts::join_values;
+use crate::round;
 use bytemuck::{cast_slice, pod_collect_to_vec};
 use dapple_engine::density::{self, Draws};
 use dapple_engine::sharded::relocation_of;
-use dapple_engine::{DensifyPlan, DensifyReport, Part, Sharded};
+use dapple_engine::{DensifyPlan, DensifyReport, EngineExt, Part, Sharded};
 use dapple_scene::{Error, Result};
 
 /// Copies of all ranks that travel together: their memory is limited.
 const TOGETHER: usize = 1 << 18;
 
-/// Executes a round on the engine that holds `part`. Returns its part after the round; `None` if the model grows to too many
-/// blocks, and nothing has changed.
+/// Executes a round on the engine that holds `part`. Returns its part after the round.
 ///
 /// # Errors
 /// Those of the engine, or a rank that failed.
@@ -25,14 +26,16 @@ pub fn relocate<E: Sharded>(
     link: &mut dyn Link<E::Shipment>,
     engine: &mut E,
     part: Part,
-) -> Result<Option<(Part, DensifyReport)>> {
+) -> Result<(Part, DensifyReport)> {
     let relocation = relocation_of(plan)?;
     let own = engine.weigh(plan)?;
     let weights = gather_weights(link, part, &own)?;
     let draws = density::draws(plan, relocation, &weights, part.total);
     drop(weights);
-    let Some(part) = part.grown(part.total + draws.added) else {
-        return Ok(None);
+    let total = part.total + draws.added;
+    let part = match part.grown(total) {
+        Some(part) => part,
+        None => enlarge_blocks(link, engine, part, total)?,
     };
     if draws.added > 0 {
         engine.grow_part(part)?;
@@ -58,7 +61,27 @@ pub fn relocate<E: Sharded>(
     shared.extend(drawn_of(&draws, part)?);
     engine.share(plan, &shared)?;
     let report = draws.report(plan, part.total);
-    Ok(Some((part, report)))
+    Ok((part, report))
+}
+
+/// Sends all Gaussians to parts whose blocks are those of a model of `total`. Returns the part of that model.
+fn enlarge_blocks<E: Sharded>(
+    link: &mut dyn Link<E::Shipment>,
+    engine: &mut E,
+    before: Part,
+    total: usize,
+) -> Result<Part> {
+    let grown = Part::new(before.number, before.engines, total);
+    let after = Part {
+        total: before.total,
+        ..grown
+    };
+    let (splats, state) = engine.download()?;
+    let (splats, mut next) = round::moved(link, [before, after], (&splats, &state))?;
+    next.views = state.views;
+    engine.upload(&splats, Some(&next))?;
+    engine.set_part(after)?;
+    Ok(grown)
 }
 
 /// Returns the drawn Gaussians of a part, with the numbers of copies at their places.

@@ -1,17 +1,17 @@
-//! Density control across ranks: [`dapple_engine::density`], by the same decisions on every rank.
+//! Density control across ranks without relocation: [`dapple_engine::density`], by the same decisions on every rank.
 //!
 //! 1. Every rank sends what decisions read of its Gaussians to all. Every rank then decides the same for all Gaussians.
 //! 2. The Gaussians after the round have parts of their own. Every rank sends the rows of its Gaussians to the ranks
 //!    that need them.
-//! 3. Every rank changes the rows that it received: children, copies, moments.
+//! 3. Every rank changes the rows that it received: children, clones, moments.
+//!
+//! [`moved`] also sends rows without a change, to parts with larger blocks.
 
 use crate::link::Link;
 use crate::parts::RowLayout;
 use crate::wire::floats;
 use dapple_engine::density::{self, Censused};
-use dapple_engine::{
-    DensifyPlan, DensifyReport, OptimizerState, PARAM_GROUPS, Part, Relocation, STATISTICS,
-};
+use dapple_engine::{DensifyPlan, DensifyReport, OptimizerState, PARAM_GROUPS, Part, STATISTICS};
 use dapple_scene::{Error, Result, Splats};
 
 /// Numbers of a Gaussian that decisions read: logit, scales, 1 for finite Gaussians, mean gradient, centre.
@@ -94,8 +94,6 @@ enum Change {
     Clone,
     /// A child of a split, by the number of the sample.
     Child(u32),
-    /// One of several copies at one place, by their number.
-    Shared(u32),
 }
 
 /// Gaussian after a round: the index that it had before, and its change.
@@ -103,32 +101,16 @@ type Origin = (usize, Change);
 
 /// Decides a round.
 fn decide(plan: &DensifyPlan, census: &Census) -> (Vec<Origin>, DensifyReport) {
-    let Some(relocation) = &plan.relocate else {
-        let (sources, report) = density::sources(plan, census);
-        let origins = sources.iter().map(|source| {
-            let change = match (source.is_new, source.sample) {
-                (false, _) => Change::None,
-                (true, None) => Change::Clone,
-                (true, Some(sample)) => Change::Child(sample),
-            };
-            (source.from, change)
-        });
-        return (origins.collect(), report);
-    };
-    let weights = density::weights(plan, relocation, census, census.count());
-    let draws = density::draws(plan, relocation, &weights, census.count());
-    let of = |from: usize| match draws.drawn[from] {
-        0 => Change::None,
-        times => Change::Shared(times + 1),
-    };
-    let n = census.count();
-    let mut origins: Vec<Origin> = (0..n).map(|i| (i, of(i))).collect();
-    origins.resize(n + draws.added, (0, Change::None));
-    for &(to, from) in &draws.copies {
-        origins[to] = (from, of(from));
-    }
-    let report = draws.report(plan, origins.len());
-    (origins, report)
+    let (sources, report) = density::sources(plan, census);
+    let origins = sources.iter().map(|source| {
+        let change = match (source.is_new, source.sample) {
+            (false, _) => Change::None,
+            (true, None) => Change::Clone,
+            (true, Some(sample)) => Change::Child(sample),
+        };
+        (source.from, change)
+    });
+    (origins.collect(), report)
 }
 
 /// Gaussians of a rank after a round.
@@ -154,8 +136,43 @@ pub fn round<S>(
 ) -> Result<Regrouped> {
     let census = Census::gather(link, before, (splats, state))?;
     let (origins, report) = decide(plan, &census);
+    let after = Part::new(link.rank(), link.ranks(), origins.len());
+    let change = |row: &mut Row<'_>, (from, change): Origin| row.change(plan, from, change);
+    let (splats, mut state) = rows(link, [before, after], (splats, state), &origins, change)?;
+    if plan.grow_gradient.is_some() {
+        for statistic in STATISTICS.iter().filter(|each| !each.of_antialiased) {
+            statistic.set(&mut state, vec![0.0; splats.len()]);
+        }
+    }
+    Ok(Regrouped {
+        splats,
+        state,
+        report,
+    })
+}
+
+/// Sends the Gaussians of parts to other parts of the same model. Returns those of this rank's part, without the state of views.
+///
+/// # Errors
+/// A rank that failed.
+pub fn moved<S>(
+    link: &mut dyn Link<S>,
+    parts: [Part; 2],
+    own: (&Splats, &OptimizerState),
+) -> Result<(Splats, OptimizerState)> {
+    let origins: Vec<Origin> = (0..parts[0].total).map(|i| (i, Change::None)).collect();
+    rows(link, parts, own, &origins, |_, _| ())
+}
+
+/// Sends rows from the parts `before` to the parts `after`, and changes those that this rank receives.
+fn rows<S>(
+    link: &mut dyn Link<S>,
+    [before, after]: [Part; 2],
+    (splats, state): (&Splats, &OptimizerState),
+    origins: &[Origin],
+    change: impl Fn(&mut Row<'_>, Origin),
+) -> Result<(Splats, OptimizerState)> {
     let (ranks, me) = (link.ranks(), link.rank());
-    let after = |number: usize| Part::new(number, ranks, origins.len());
     let layout = RowLayout {
         sh_degree: splats.sh_degree,
         filters: agree_on_filters(link, state)?,
@@ -163,7 +180,7 @@ pub fn round<S>(
     let rows: Vec<Vec<f32>> = (0..ranks)
         .map(|to| {
             let mut rows = Vec::new();
-            for index in after(to).ranges().flatten() {
+            for index in after.of(to).ranges().flatten() {
                 let (owner, local) = before.place(origins[index].0);
                 if owner == me {
                     layout.push(splats, state, local, &mut rows);
@@ -179,9 +196,8 @@ pub fn round<S>(
     let width = layout.width();
     let mut places = vec![0; ranks];
     let mut rows = Vec::new();
-    for index in after(me).ranges().flatten() {
-        let (from, change) = origins[index];
-        let (owner, _) = before.place(from);
+    for index in after.ranges().flatten() {
+        let (owner, _) = before.place(origins[index].0);
         let row = received[owner].get(places[owner]..places[owner] + width);
         let row = row.ok_or_else(|| Error::internal("a rank sent too few Gaussians"))?;
         places[owner] += width;
@@ -191,19 +207,9 @@ pub fn round<S>(
             values: &mut rows[first..],
             params: layout.params(),
         };
-        row.change(plan, from, change);
+        change(&mut row, origins[index]);
     }
-    let (splats, mut state) = layout.read(&rows)?;
-    if plan.grow_gradient.is_some() {
-        for statistic in STATISTICS.iter().filter(|each| !each.of_antialiased) {
-            statistic.set(&mut state, vec![0.0; splats.len()]);
-        }
-    }
-    Ok(Regrouped {
-        splats,
-        state,
-        report,
-    })
+    layout.read(&rows)
 }
 
 /// Returns true if a rank has 3D filters: one without Gaussians does not know.
@@ -236,14 +242,8 @@ impl Row<'_> {
                 self.split(plan, from, sample);
                 self.clear_moments();
             }
-            Change::Shared(copies) => {
-                if let Some(relocation) = &plan.relocate {
-                    self.share(relocation, copies);
-                }
-                self.clear_moments();
-            }
         }
-        if let (Some(limit), None) = (plan.reset_opacity, &plan.relocate) {
+        if let Some(limit) = plan.reset_opacity {
             self.values[OPACITY] = density::reset_logit(limit, self.values[OPACITY]);
             self.values[self.params + OPACITY] = 0.0;
             self.values[2 * self.params + OPACITY] = 0.0;
@@ -261,14 +261,6 @@ impl Row<'_> {
         for k in 0..3 {
             self.values[MEAN + k] += offset[k];
             self.values[SCALE + k] = density::child_log_scale(scales[k]);
-        }
-    }
-
-    fn share(&mut self, relocation: &Relocation, copies: u32) {
-        let (logit, log_ratio) = density::shared(relocation, self.values[OPACITY], copies);
-        self.values[OPACITY] = logit;
-        for k in 0..3 {
-            self.values[SCALE + k] += log_ratio;
         }
     }
 }

@@ -8,7 +8,7 @@ use dapple_engine::{Batch, Engine, EngineExt, PARAM_GROUPS, Report, StepSettings
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions, Precision};
 use dapple_ranks::RanksEngine;
 use dapple_reference::conformance::{
-    Make, Rounds, gaussians_that_are_not_finite_are_reported, ranks_train_alike,
+    Make, Rounds, gaussians_that_are_not_finite_are_reported, ranks_grow_alike, ranks_train_alike,
 };
 use dapple_reference::scenes;
 use std::sync::Arc;
@@ -50,6 +50,7 @@ fn steps_and_relocations_of_ranks_are_those_of_one_engine() {
         ];
         let scenes = ["off_centre", "panorama_seam"];
         ranks_train_alike(&makes, Rounds::Relocations, &scenes);
+        ranks_grow_alike(&makes);
     }
 }
 
