@@ -2,8 +2,8 @@
 //! translation for Vulkan, Metal and DX12. No device is needed.
 //!
 //! 1. Shaders are listed from disk, so that all are covered; each must be in the engine's set.
-//! 2. Each is composed once for every combination of the [`axes`] that its text (with imports) names. A flag without an
-//!    axis is a failure.
+//! 2. Each is composed once for every combination of the [`axes`] that its text (with imports) names, with the
+//!    [`precisions`] in turn. A flag without an axis is a failure.
 //! 3. Each is translated. Subgroup operations and packing of `f16` are granted only where the permutation needs them.
 //!    Each entry point must be within the limits of the smallest device.
 //! 4. Shaders without subgroups are translated once more for a device with WebGPU's default limits: with joined
@@ -56,6 +56,21 @@ const NOTHING_BUT_F16: ShaderFeatures = ShaderFeatures {
     ..NOTHING
 };
 
+/// Labels of settings, the features that a device needs for them, and the definitions.
+type Permutation = (String, ShaderFeatures, Defines);
+
+impl Setting {
+    /// Returns a permutation with this setting.
+    fn of(&self, (label, needs, defines): &Permutation) -> Permutation {
+        let needs = ShaderFeatures {
+            subgroups: needs.subgroups || self.needs.subgroups,
+            packs_f16: needs.packs_f16 || self.needs.packs_f16,
+        };
+        let label = format!("{label} [{}]", self.label);
+        (label, needs, (self.apply)(defines.clone()))
+    }
+}
+
 fn setting(label: impl Into<String>, apply: impl Fn(Defines) -> Defines + 'static) -> Setting {
     Setting {
         label: label.into(),
@@ -105,21 +120,6 @@ fn axes() -> Vec<Axis> {
         },
         ..setting(format!("{size} lanes"), move |d| lanes(d, size))
     });
-    let storages = [Storage::F32, Storage::F16, Storage::Bf16];
-    let precisions = storages
-        .iter()
-        .flat_map(|&sh| storages.map(|moments| (sh, moments)));
-    let precisions = precisions.map(|(sh, moments)| {
-        let precision = Precision { sh, moments };
-        let label = format!("SH {sh}, moments {moments}");
-        Setting {
-            needs: ShaderFeatures {
-                packs_f16: [sh, moments].contains(&Storage::F16),
-                ..NOTHING
-            },
-            ..setting(label, move |d| precision.define(d))
-        }
-    });
     // Digits have 1 to 8 bits.
     let bits = [1, 4, 7, 8]
         .map(|bits| setting(format!("{bits} bits"), move |d| d.u32("RADIX_BITS", bits)));
@@ -146,18 +146,6 @@ fn axes() -> Vec<Axis> {
                 "RADIX_THREADS",
             ],
             settings: subgroups.into(),
-        },
-        Axis {
-            names: &[
-                "MOMENT_SCALE",
-                "SH_F16",
-                "SH_BF16",
-                "SH_PACKED",
-                "MOMENTS_F16",
-                "MOMENTS_BF16",
-                "MOMENTS_PACKED",
-            ],
-            settings: precisions.collect(),
         },
         Axis {
             names: &["RADIX_BITS"],
@@ -236,6 +224,38 @@ fn axes() -> Vec<Axis> {
     ]
 }
 
+/// Returns the axis of precisions. Combinations of all others take these in turn: the test would take two minutes with all
+/// for each, and no other flag changes how a number is stored.
+fn precisions() -> Axis {
+    let storages = [Storage::F32, Storage::F16, Storage::Bf16];
+    let precisions = storages
+        .iter()
+        .flat_map(|&sh| storages.map(|moments| (sh, moments)));
+    let precisions = precisions.map(|(sh, moments)| {
+        let precision = Precision { sh, moments };
+        let label = format!("SH {sh}, moments {moments}");
+        Setting {
+            needs: ShaderFeatures {
+                packs_f16: [sh, moments].contains(&Storage::F16),
+                ..NOTHING
+            },
+            ..setting(label, move |d| precision.define(d))
+        }
+    });
+    Axis {
+        names: &[
+            "MOMENT_SCALE",
+            "SH_F16",
+            "SH_BF16",
+            "SH_PACKED",
+            "MOMENTS_F16",
+            "MOMENTS_BF16",
+            "MOMENTS_PACKED",
+        ],
+        settings: precisions.collect(),
+    }
+}
+
 /// Reads the text of every shader and shader include under `folder`, by name.
 fn on_disk(folder: &Path, prefix: &str, texts: &mut BTreeMap<String, String>) {
     for entry in folder.read_dir().unwrap() {
@@ -272,32 +292,34 @@ fn reach<'a>(name: &'a str, texts: &'a BTreeMap<String, String>, seen: &mut BTre
 
 /// Returns the faults of shader `name`, and the number of permutations that were tried.
 fn examine(set: &ShaderSet, texts: &BTreeMap<String, String>, name: &str) -> (Vec<String>, usize) {
-    let axes = axes();
+    let (axes, precisions) = (axes(), precisions());
     let mut pieces = BTreeSet::new();
     reach(name, texts, &mut pieces);
     let all: String = pieces.iter().map(|piece| texts[*piece].as_str()).collect();
     let mut wrong = Vec::new();
     for flag in arguments(&all, "#if").map(|flag| flag.trim_start_matches('!')) {
-        if !axes.iter().any(|axis| axis.names.contains(&flag)) {
+        let mut known = axes.iter().chain([&precisions]);
+        if !known.any(|axis| axis.names.contains(&flag)) {
             wrong.push(format!("{name}: this test does not know the flag {flag}"));
         }
     }
     let mut permutations = vec![(String::new(), NOTHING, catalogue::defines())];
-    for axis in axes
-        .iter()
-        .filter(|axis| axis.names.iter().any(|n| all.contains(n)))
-    {
-        let with = |(label, needs, defines): (String, ShaderFeatures, Defines)| {
-            axis.settings.iter().map(move |setting| {
-                let needs = ShaderFeatures {
-                    subgroups: needs.subgroups || setting.needs.subgroups,
-                    packs_f16: needs.packs_f16 || setting.needs.packs_f16,
-                };
-                let label = format!("{label} [{}]", setting.label);
-                (label, needs, (setting.apply)(defines.clone()))
-            })
-        };
+    let is_named = |axis: &&Axis| axis.names.iter().any(|n| all.contains(n));
+    for axis in axes.iter().filter(is_named) {
+        let with = |from: Permutation| axis.settings.iter().map(move |setting| setting.of(&from));
         permutations = permutations.into_iter().flat_map(with).collect();
+    }
+    if is_named(&&precisions) {
+        let turns = &precisions.settings;
+        // At least one for each, and none is tied to a setting of another axis whose number divides theirs.
+        let rounds = turns.len().div_ceil(permutations.len());
+        let all = permutations
+            .iter()
+            .cycle()
+            .take(rounds * permutations.len());
+        let with =
+            |(i, from): (usize, &Permutation)| turns[(i + i / turns.len()) % turns.len()].of(from);
+        permutations = all.enumerate().map(with).collect();
     }
     let tried = permutations.len();
     for (label, grants, defines) in permutations {
