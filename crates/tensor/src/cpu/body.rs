@@ -174,6 +174,10 @@ fn place(access: &Access, i: usize) -> usize {
 }
 
 fn load_access(access: &Access, inputs: &Inputs<'_>, start: usize, out: &mut [f32]) {
+    if access.dims.iter().any(|(size, _)| *size == 0) {
+        out.fill(0.0);
+        return;
+    }
     let values = inputs.get(access.buffer);
     let (inner, stride) = access.dims.last().copied().unwrap_or((usize::MAX, 0));
     let mut done = 0;

@@ -391,6 +391,9 @@ impl Tensor {
                 "an image is [n, channels, rows, columns], weights are [outputs, channels, rows, columns]: see unsqueeze",
             );
         }
+        if self.shape()[1] == 0 {
+            return wrong("an image has at least one channel");
+        }
         if self.shape()[1] != weight.shape()[1] {
             return wrong(
                 "the image and the weights must have as many channels: groups are not supported",

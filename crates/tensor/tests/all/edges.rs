@@ -127,6 +127,17 @@ fn empty_axes() {
                 (vec![], vec![0.0; 3])
             );
         }
+        let nothing = context.tensor(&[0, 0], &[]);
+        for norm in [nothing.layer_norm(1e-5), nothing.softmax()] {
+            assert_eq!(norm.sum().item().unwrap(), 0.0, "{context:?}");
+        }
+        let (image, kernel) = (
+            context.tensor(&[1, 0, 4, 4], &[]),
+            context.tensor(&[2, 0, 3, 3], &[]),
+        );
+        let convolved = image.conv2d(&kernel, Windows::default());
+        let refused = convolved.read().unwrap_err().to_string();
+        assert!(refused.contains("at least one channel"), "{refused}");
         let some = context.tensor(&[2, 4], &[1.0; 8]);
         assert_eq!(Tensor::cat(&[&none, &some], 0).read().unwrap(), [1.0; 8]);
         // No column of a wider tensor, whose rows are apart.
