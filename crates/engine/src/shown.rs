@@ -74,7 +74,7 @@ pub struct Contributors {
 }
 
 impl Contributors {
-    /// Checks the number of contributors that a caller asks for.
+    /// Checks the number of contributors that a caller requests.
     ///
     /// # Errors
     /// Zero, and more than [`MOST_CONTRIBUTORS`].

@@ -17,7 +17,7 @@ const FOUND: Code = Code::new("contributors", "contributors")
     .by(Bits::RING)
     .in_parts();
 
-/// The pass after a render that asks for contributors; it is repeated for each [`EACH`] of them, with
+/// The pass after a render that requests contributors; it is repeated for each [`EACH`] of them, with
 /// [`crate::layout::FLAG_MORE`] from the second time on.
 pub static PASS: Pass = Pass {
     shaders: shaders!["contributors"],

@@ -38,7 +38,7 @@ pub fn bytes_are_those_of_the_host(make: Make<'_>) {
     }
 }
 
-/// What pixels of a scene blend in the reference.
+/// Gaussians that pixels of a scene blend in the reference.
 struct Blended {
     scene: TestScene,
     /// True for decided pixels.
@@ -47,7 +47,7 @@ struct Blended {
     pixels: Vec<Vec<(u32, f64)>>,
 }
 
-/// What pixels of all scenes blend: several checks of a process read it.
+/// Gaussians that pixels of all scenes blend: several checks of a process read it.
 static BLENDED: LazyLock<Vec<Blended>> =
     LazyLock::new(|| scenes::all().into_iter().map(Blended::new).collect());
 
@@ -117,7 +117,7 @@ pub fn blend_counts_match_the_reference(make: Make<'_>) {
     assert!(most > 20, "no scene has a pixel of many Gaussians: {most}");
 }
 
-/// Contributors that the check asks for: an engine may find them in several passes.
+/// Contributors of a pixel in the check: an engine may find them in several passes.
 const MOST: usize = 6;
 
 /// Error of a weight in `f32`.
