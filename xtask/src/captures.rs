@@ -35,8 +35,8 @@ struct Bar {
 /// they scatter like those of other seeds. So the bar is a mean over seeds, on the capture that scatters least. Seeds 0
 /// to 3 of `plush`: 24.72 to 24.97 dB, SSIM 0.8565 to 0.8582, the mean of the first three 24.85 and 0.8572. With half
 /// of the gradient of the covariance's off-diagonal, a bug that single runs of `bird` did not show: 24.54 to 24.67 dB,
-/// 0.8529 to 0.8542, mean 24.59 and 0.8534. `banana` (0.810 to 0.819 over seeds 0 to 4) covers the other extreme: few
-/// photos, wide apart.
+/// 0.8529 to 0.8542, mean 24.59 and 0.8534. `banana` (400 steps: 25.58 to 26.08 dB, 0.7307 to 0.7361 over seeds 0 to 2)
+/// covers the other extreme: few photos, wide apart.
 const BARS: &[Bar] = &[
     Bar {
         capture: "plush",
@@ -49,10 +49,17 @@ const BARS: &[Bar] = &[
     Bar {
         capture: "banana",
         photos: 16,
-        train: &["--preset", "m9", "--max-resolution", "375"],
+        train: &[
+            "--preset",
+            "m9",
+            "--max-resolution",
+            "375",
+            "--steps",
+            "400",
+        ],
         seeds: &[0],
-        psnr: 26.6,
-        ssim: 0.805,
+        psnr: 25.3,
+        ssim: 0.725,
     },
 ];
 
