@@ -1,6 +1,6 @@
 //! Arrays of numpy in and out.
 
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
+use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -12,7 +12,11 @@ pub fn slice<'a>(array: &'a PyReadonlyArrayDyn<'_, f32>, name: &str) -> PyResult
 }
 
 /// Creates an array of this shape.
-pub fn new<'py>(py: Python<'py>, values: Vec<f32>, shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+pub fn new<'py, T: Element>(
+    py: Python<'py>,
+    values: Vec<T>,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
     Ok(PyArray1::from_vec(py, values)
         .reshape(shape.to_vec())?
         .into_any())

@@ -13,6 +13,15 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
         ErrorKind::Unsupported => "UnsupportedError",
         ErrorKind::Internal => "InternalError",
     };
+    raised(py, class, error)
+}
+
+/// Converts an error about the type of an argument into an `ArgumentTypeError`.
+pub fn wrong_type(py: Python<'_>, error: &Error) -> PyErr {
+    raised(py, "ArgumentTypeError", error)
+}
+
+fn raised(py: Python<'_>, class: &str, error: &Error) -> PyErr {
     let made = py
         .import("dapple_gs._errors")
         .and_then(|module| module.getattr(class))

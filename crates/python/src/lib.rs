@@ -11,6 +11,7 @@ mod gaussians;
 mod pool;
 mod rasterizer;
 mod shared;
+mod tensor;
 mod training;
 
 use pyo3::prelude::*;
@@ -31,6 +32,16 @@ mod native {
     use crate::shared::{free, gradients_shared, load_rows, read_shared, render_shared, reserve};
     #[pymodule_export]
     use crate::training::{PyTrainer, settings};
+    /// Tensors; see `dapple_gs.tensor`.
+    #[pyo3::pymodule]
+    mod tensor {
+        #[pymodule_export]
+        use crate::tensor::{PyAdam, PyContext, PyLinear, PyLora, PyPlan, PyTensor};
+        #[pymodule_export]
+        use crate::tensor::{
+            adamw, cat, context, full, indices, load, normal, save, tensor, zeros,
+        };
+    }
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

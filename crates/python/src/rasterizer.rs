@@ -6,7 +6,7 @@ use crate::errors::{detached, exception};
 use crate::gaussians::{self, Arrays, Colours, Uploaded};
 use crate::shared::{SharedMemory, settings};
 use dapple::contract::{GradientParts, ImageDerivative};
-use dapple::{BoxedEngine, Device, EngineOptions, Error, RenderSettings, Result};
+use dapple::{BoxedEngine, Device, EngineExt, EngineOptions, Error, RenderSettings, Result};
 use numpy::PyReadonlyArrayDyn;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -138,6 +138,30 @@ impl Rasterizer {
         ))
     }
 
+    /// Names the `most` Gaussians that each pixel of a render shows most. Returns their indices, -1 for none, and weights.
+    fn contributors<'py>(
+        &self,
+        py: Python<'py>,
+        token: u64,
+        camera: &PyCamera,
+        near: f32,
+        dilation: (bool, f32),
+        most: usize,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let camera = camera.camera;
+        let found = self.work(py, |state| {
+            let settings = state.settings(token, near, dilation, false)?;
+            state.engine.contributors(&camera, &settings, most)
+        })?;
+        let shape = [camera.height as usize, camera.width as usize, most];
+        // A missing one has the largest index: -1.
+        let gaussians = found.gaussians.into_iter().map(u32::cast_signed);
+        Ok((
+            array(py, gaussians.collect(), &shape)?,
+            array(py, found.weights, &shape)?,
+        ))
+    }
+
     /// Returns the gradients of a scalar by the arrays of an upload, from its derivatives by colours, alpha and the sum of
     /// weighted depths; with `absolute` also `Gradients::absolute2d`.
     #[pyo3(signature = (token, camera, near, dilation, by_rgb, by_alpha, by_depth = None, absolute = false))]
@@ -195,6 +219,11 @@ impl Rasterizer {
 }
 
 impl Rasterizer {
+    /// Returns true if the engine computes on a GPU.
+    pub fn is_gpu(&self) -> bool {
+        self.is_gpu
+    }
+
     /// Marks the last upload as replaced by other Gaussians.
     pub fn forget(state: &mut State) {
         state.uploaded = None;

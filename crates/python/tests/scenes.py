@@ -49,3 +49,8 @@ def scene(n=60, seed=0, degree=None, channels=3, cameras=2):
         "Ks": np.tile(np.array([[45.0, 0, 24], [0, 46, 20], [0, 0, 1]]), (cameras, 1, 1)),
     }
     return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def random(*shape, seed=0, low=-1.0, high=1.0):
+    """Returns uniform numbers, equal for equal arguments."""
+    return np.random.default_rng([seed, *shape]).uniform(low, high, shape).astype(np.float32)

@@ -23,6 +23,18 @@ class Engine:
         self.transfer = "staged" if self.native.is_gpu else "in place"
         self._key = None
         self._token = 0
+        self._tensors = None
+
+    @property
+    def tensors(self):
+        """The context of tensors on this device, created at its first use."""
+        with _lock:
+            if self._tensors is None:
+                # "auto" may be the CPU too: one device has one context.
+                same = [] if self.native.is_gpu else [other._tensors for other in _engines.values() if not other.native.is_gpu]
+                made = [tensors for tensors in same if tensors is not None]
+                self._tensors = made[0] if made else _native.tensor.Context._of(self.native)
+            return self._tensors
 
     def forget(self):
         """Notes that the engine has other Gaussians than those of the last upload."""
