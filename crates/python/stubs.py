@@ -1,4 +1,5 @@
-"""Writes the type stubs of the package, `__init__.pyi`: signatures from the modules, keyword arguments from the settings.
+"""Writes the type stubs of the package, `__init__.pyi` and `tensor.pyi`: signatures from the modules, keyword arguments from
+the settings.
 
     PYTHONPATH=PACKAGE python3 stubs.py [--check]
 """
@@ -8,9 +9,10 @@ import pathlib
 import sys
 
 import dapple_gs
+import tensor_stubs
 from dapple_gs import _errors, _native, _program, _rasterization, _splats, _training
 
-TARGET = pathlib.Path(__file__).parent / "python/dapple_gs/__init__.pyi"
+PACKAGE = pathlib.Path(__file__).parent / "python/dapple_gs"
 
 HEAD = '''"""Types of dapple_gs. Written by stubs.py from the package itself; arrays are those of numpy or torch."""
 
@@ -20,6 +22,8 @@ from typing import Any, Callable, Dict, List, Literal, Optional, Sequence, Tuple
 import numpy as np
 import torch
 
+from . import tensor as tensor
+
 Path = Union[str, "PathLike[str]"]
 Array = Any
 __version__: str
@@ -28,7 +32,7 @@ __version__: str
 TYPES = {
     "means": "Array", "quats": "Array", "scales": "Array", "opacities": "Array", "colors": "Array", "viewmats": "Array",
     "Ks": "Array", "width": "int", "height": "int", "near_plane": "float", "far_plane": "float", "radius_clip": "float",
-    "eps2d": "float", "sh_degree": "Optional[int]", "packed": "bool", "absgrad": "bool", "tile_size": "int", "backgrounds": "Optional[Array]",
+    "eps2d": "float", "num_depth_samples": "int", "sh_degree": "Optional[int]", "packed": "bool", "absgrad": "bool", "tile_size": "int", "backgrounds": "Optional[Array]",
     "render_mode": 'Literal["RGB", "D", "ED", "RGB+D", "RGB+ED"]', "rasterize_mode": 'Literal["classic", "antialiased"]',
     "camera_model": 'Literal["pinhole", "fisheye"]', "device": "Optional[str]", "path": "Path", "source": "Path",
     "target": "Path", "output": "Path", "capture": "Path", "config": "Optional[Path]", "out": "Optional[Path]",
@@ -39,6 +43,7 @@ TYPES = {
 }
 RETURNS = {
     "rasterization": "Tuple[Array, Array, Dict[str, Any]]",
+    "top_contributing_gaussian_ids": "Tuple[Array, Array]",
     "rasterization_vjp": "Tuple[np.ndarray, np.ndarray, Callable[..., Dict[str, np.ndarray]]]",
     "load": "Splats", "export_splats": "bytes", "train": "Trainer", "settings": "Dict[str, str]", "run": "str",
     "convert": "str", "edit": "str", "mesh": "str", "photos": "str", "view": "Viewer", "evaluate": "Dict[str, Any]",
@@ -48,7 +53,13 @@ RETURNS = {
 }
 # Names that need torch, whose module is imported at their first use.
 TORCH = '''
-class DefaultStrategy:
+class Strategy:
+    def check_sanity(self, params: Any, optimizers: Dict[str, torch.optim.Optimizer]) -> None: ...
+    def step_pre_backward(self, params: Any, optimizers: Any, state: Dict[str, Any], step: int, info: Any) -> None: ...
+    def step_post_backward(self, params: Any, optimizers: Any, state: Dict[str, Any], step: int, info: Any,
+                           **others: Any) -> None: ...
+
+class DefaultStrategy(Strategy):
     def __init__(self, prune_opa: float = ..., grow_grad2d: float = ..., grow_scale3d: float = ..., grow_scale2d: float = ...,
                  prune_scale3d: float = ..., prune_scale2d: float = ..., refine_scale2d_stop_iter: int = ...,
                  refine_start_iter: int = ..., refine_stop_iter: int = ..., reset_every: int = ..., refine_every: int = ...,
@@ -60,13 +71,13 @@ class DefaultStrategy:
     def step_post_backward(self, params: Any, optimizers: Any, state: Dict[str, Any], step: int, info: Any,
                            packed: bool = ...) -> None: ...
 
-class MCMCStrategy:
+class MCMCStrategy(Strategy):
     def __init__(self, cap_max: int = ..., noise_lr: float = ..., refine_start_iter: int = ..., refine_stop_iter: int = ...,
                  refine_every: int = ..., min_opacity: float = ..., verbose: bool = ...) -> None: ...
     def check_sanity(self, params: Any, optimizers: Dict[str, torch.optim.Optimizer]) -> None: ...
     def initialize_state(self) -> Dict[str, Any]: ...
     def step_pre_backward(self, params: Any, optimizers: Any, state: Dict[str, Any], step: int, info: Any) -> None: ...
-    def step_post_backward(self, params: Any, optimizers: Any, state: Dict[str, Any], step: int, info: Any, lr: float) -> None: ...
+    def step_post_backward(self, params: Any, optimizers: Any, state: Dict[str, Any], step: int, info: Any, lr: float) -> None: ...  # type: ignore[override]
 
 class SelectiveAdam(torch.optim.Adam):
     def __init__(self, params: Any, eps: float = ..., betas: Tuple[float, float] = ..., lr: float = ...) -> None: ...
@@ -79,7 +90,7 @@ def fully_fused_projection(means: torch.Tensor, covars: None, quats: torch.Tenso
                            near_plane: float = ..., far_plane: float = ..., radius_clip: float = ..., packed: bool = ...,
                            sparse_grad: bool = ..., calc_compensations: bool = ..., camera_model: str = ...,
                            opacities: Optional[torch.Tensor] = ...) -> Tuple[torch.Tensor, ...]: ...
-def ssim(image: torch.Tensor, target: torch.Tensor) -> torch.Tensor: ...
+def ssim(image: torch.Tensor, target: torch.Tensor, padding: Literal["same", "valid"] = ..., train: bool = ...) -> torch.Tensor: ...
 '''
 
 
@@ -164,10 +175,12 @@ def stubs():
 
 
 def main():
-    text = stubs()
+    texts = {PACKAGE / "__init__.pyi": stubs(), PACKAGE / "tensor.pyi": tensor_stubs.stubs()}
     if "--check" in sys.argv:
-        sys.exit(0 if TARGET.read_text() == text else "the stubs are not current: run stubs.py")
-    TARGET.write_text(text)
+        is_current = all(target.exists() and target.read_text() == text for target, text in texts.items())
+        sys.exit(0 if is_current else "the stubs are not current: run stubs.py")
+    for target, text in texts.items():
+        target.write_text(text)
 
 
 if __name__ == "__main__":

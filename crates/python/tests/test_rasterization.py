@@ -116,6 +116,40 @@ class Images(unittest.TestCase):
             _, expected, _ = dapple.rasterization(**part, width=WIDTH, height=HEIGHT)
             np.testing.assert_allclose(alpha[0], expected[0], atol=1e-6)
 
+    def test_contributors_are_what_pixels_show(self):
+        arrays = scene()
+        colors = arrays.pop("colors")
+        for options in ({}, {"far_plane": 4.0}, {"rasterize_mode": "antialiased"}):
+            image, alpha, _ = dapple.rasterization(**arrays, colors=colors, width=WIDTH, height=HEIGHT, **options)
+            every, weights = dapple.top_contributing_gaussian_ids(**arrays, width=WIDTH, height=HEIGHT,
+                                                                  num_depth_samples=60, **options)
+            self.assertEqual((every.shape, every.dtype), ((2, HEIGHT, WIDTH, 60), np.int32))
+            np.testing.assert_allclose((weights[..., None] * colors[every]).sum(-2), image, atol=2e-6)
+            np.testing.assert_allclose(weights.sum(-1), alpha[..., 0], atol=2e-6)
+            np.testing.assert_array_equal(every == -1, weights == 0)
+            self.assertGreater((weights > 0).sum(-1).max(), 8)
+            self.assertTrue((np.diff(weights) <= 0).all())
+            few = dapple.top_contributing_gaussian_ids(**arrays, width=WIDTH, height=HEIGHT, num_depth_samples=5, **options)
+            np.testing.assert_array_equal(few[0], every[..., :5])
+            np.testing.assert_array_equal(few[1], weights[..., :5])
+
+    def test_contributors_refuse_by_name(self):
+        arrays = scene()
+        arrays.pop("colors")
+        call = lambda **changed: dapple.top_contributing_gaussian_ids(
+            **{**arrays, "width": WIDTH, "height": HEIGHT, **changed})
+        for place, changed in {
+            "num_depth_samples": {"num_depth_samples": 65}, "means": {name: array[None] for name, array in arrays.items()},
+            "scales": {"scales": arrays["scales"][:5]}, "Ks": {"Ks": arrays["Ks"][:1]},
+        }.items():
+            with self.assertRaises(dapple.InputError) as raised:
+                call(**changed)
+            self.assertEqual(raised.exception.place, place)
+        with self.assertRaises(dapple.ArgumentTypeError):
+            call(num_depth_samples=2.0)
+        nothing = {name: array if len(array) == 2 else array[:0] for name, array in arrays.items()}
+        self.assertTrue((call(**nothing)[0] == -1).all())
+
     def test_batches_are_their_elements(self):
         parts = [scene(seed=i) for i in (1, 2)]
         image, alpha, _ = dapple.rasterization(**{name: np.stack([part[name] for part in parts]) for name in parts[0]},

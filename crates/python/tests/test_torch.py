@@ -39,6 +39,15 @@ class Rasterization(unittest.TestCase):
             for name in ("means", "quats", "scales", "opacities", "colors", "viewmats"):
                 np.testing.assert_array_equal(arrays[name].grad.numpy(), found[name], name)
 
+    def test_contributors_of_tensors_are_those_of_arrays(self):
+        plain, arrays = scene(), tensors()
+        plain.pop("colors"), arrays.pop("colors")
+        expected = dapple.top_contributing_gaussian_ids(**plain, width=WIDTH, height=HEIGHT)
+        found = dapple.top_contributing_gaussian_ids(**arrays, width=WIDTH, height=HEIGHT)
+        for tensor, array in zip(found, expected):
+            np.testing.assert_array_equal(tensor.numpy(), array)
+            self.assertFalse(tensor.requires_grad)
+
     def test_gradients_of_projected_centres_are_kept(self):
         arrays = tensors()
         image, _, info = render(arrays, packed=False)

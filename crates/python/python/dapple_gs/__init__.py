@@ -6,6 +6,7 @@
 Arrays are those of numpy or torch; torch is not required.
 """
 
+from ._contributors import top_contributing_gaussian_ids
 from ._engines import backend, set_device
 from ._errors import (
     ArgumentTypeError, DappleError, FileError, InputError, InternalError, UnsupportedError,
@@ -19,23 +20,29 @@ from ._training import Trainer, settings, train
 __all__ = [
     "ArgumentTypeError", "DappleError", "FileError", "InputError", "InternalError", "Splats", "Trainer",
     "UnsupportedError", "Viewer", "backend", "convert", "edit", "evaluate", "export_splats", "load", "mesh", "photos",
-    "rasterization", "rasterization_vjp", "run", "set_device", "settings", "train", "view",
+    "rasterization", "rasterization_vjp", "run", "set_device", "settings", "top_contributing_gaussian_ids",
+    "train", "view",
 ]
 
 # Names that need torch, which is imported at their first use.
 _WITH_TORCH = {
     "DefaultStrategy": "strategy", "MCMCStrategy": "strategy", "SelectiveAdam": "_functions",
+    "Strategy": "strategy",
     "fully_fused_projection": "_functions", "spherical_harmonics": "_functions", "ssim": "_functions",
 }
-__all__ += list(_WITH_TORCH)
+# Modules that are imported at their first use.
+_MODULES = ("tensor",)
+__all__ += [*_WITH_TORCH, *_MODULES]
 
 
 def __getattr__(name):
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module("." + name, __name__)
     module = _WITH_TORCH.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
     value = getattr(importlib.import_module("." + module, __name__), name)
     globals()[name] = value
     return value

@@ -72,19 +72,36 @@ def fully_fused_projection(
     return radii.to(torch.int32), means2d, depths, conics, compensations if calc_compensations else None
 
 
-def ssim(image, target):
-    """Returns the mean structural similarity of images in 0..1, [B, C, H, W] or [C, H, W] (Wang et al. 2004)."""
+def ssim(image, target, padding="same", train=True):
+    """Returns the mean structural similarity of images (Wang et al. 2004). Names and defaults are those of `fused_ssim`.
+
+    Args:
+        image, target: 0 to 1, [B, C, H, W] or [C, H, W].
+        padding: "same": windows at the border see zeros outside; "valid": windows inside the image alone.
+        train: False for no gradients.
+    """
     image, target = (x if x.dim() == 4 else x[None] for x in (image, target))
     if image.shape != target.shape:
         raise InputError(f"image has shape {tuple(image.shape)}, and target {tuple(target.shape)}", "target")
+    if padding not in ("same", "valid"):
+        raise InputError(f"padding is {padding!r}", "padding", 'use "same" or "valid"')
+    if padding == "valid" and min(image.shape[-2:]) < WINDOW:
+        raise InputError(f"image has shape {tuple(image.shape)}, smaller than a window of {WINDOW} pixels", "image",
+                         'use padding="same"')
+    with torch.set_grad_enabled(train and torch.is_grad_enabled()):
+        return _similarity(image, target, WINDOW // 2 if padding == "same" else 0)
+
+
+def _similarity(image, target, beyond):
+    """Returns the mean structural similarity, with this many zeros beyond each border."""
     channels = image.shape[1]
     at = torch.arange(WINDOW, dtype=image.dtype, device=image.device) - WINDOW // 2
     line = torch.exp(-(at**2) / (2 * SIGMA**2))
     line = (line / line.sum()).expand(channels, 1, -1)
 
     def blur(x):
-        x = torch.nn.functional.conv2d(x, line[..., None], padding=(WINDOW // 2, 0), groups=channels)
-        return torch.nn.functional.conv2d(x, line[:, :, None, :], padding=(0, WINDOW // 2), groups=channels)
+        x = torch.nn.functional.conv2d(x, line[..., None], padding=(beyond, 0), groups=channels)
+        return torch.nn.functional.conv2d(x, line[:, :, None, :], padding=(0, beyond), groups=channels)
 
     a, b = blur(image), blur(target)
     aa, bb, ab = blur(image * image) - a * a, blur(target * target) - b * b, blur(image * target) - a * b

@@ -1,29 +1,46 @@
 """The third result of `rasterization`: gsplat's dictionary, computed when it is read."""
 
+from collections.abc import MutableMapping
 
-class Info(dict):
-    """A dictionary whose values may be functions, which run at the first read of their key."""
+
+class Info(MutableMapping, dict):
+    """A dictionary whose values may be functions, which run at the first read of their key.
+
+    Methods come from `MutableMapping`: those of `dict` would read the place of a value that is not computed yet.
+    """
 
     def __init__(self, ready, lazy):
-        super().__init__(ready)
+        dict.__init__(self, ready)
         self._lazy = dict(lazy)
         for name in lazy:
-            super().setdefault(name, None)
+            dict.setdefault(self, name, None)
 
     def __getitem__(self, name):
         make = self._lazy.pop(name, None)
         if make is not None:
-            self[name] = make()
-        return super().__getitem__(name)
+            dict.__setitem__(self, name, make())
+        return dict.__getitem__(self, name)
 
-    def get(self, name, default=None):
-        return self[name] if name in self else default
+    def __setitem__(self, name, value):
+        self._lazy.pop(name, None)
+        dict.__setitem__(self, name, value)
 
-    def items(self):
-        return [(name, self[name]) for name in self]
+    def __delitem__(self, name):
+        self._lazy.pop(name, None)
+        dict.__delitem__(self, name)
 
-    def values(self):
-        return [self[name] for name in self]
+    # `dict(info)`, `{**info}` and `info.copy()` read values by `__getitem__` because this is not the function of `dict`.
+    def __iter__(self):
+        return dict.__iter__(self)
+
+    def __len__(self):
+        return dict.__len__(self)
+
+    def __contains__(self, name):
+        return dict.__contains__(self, name)
+
+    def __repr__(self):
+        return repr(dict(self))
 
 
 def sizes(options, cameras, batches):

@@ -119,6 +119,20 @@ class Passes:
         self.finish(image, alphas)
         return image, alphas
 
+    def contributors(self, most):
+        """Returns the indices of the Gaussians that pixels show most, and their weights, `[C, H, W, most]`."""
+        options, native = self.options, self.engine.native
+        shape = (len(self.cameras), options.height, options.width, most)
+        gaussians, weights = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
+        if self.scene.means.shape[0]:
+            with self.engine.lock:
+                for which, group, chunk in self.rounds():
+                    token, _ = self.upload(which, group[0], chunk)
+                    for i in group:
+                        gaussians[i], weights[i] = native.contributors(token, self.cameras[i], options.near_plane,
+                                                                       options.dilation, most)
+        return gaussians, weights
+
     def finish(self, image, alphas):
         """Divides expected depths, and puts the background behind colours."""
         if self.options.is_expected_depth:

@@ -87,6 +87,8 @@ def load(path):
 def export_splats(means, scales, quats, opacities, sh0, shN, format="ply", save_to=None):
     """Returns the bytes of a splat file, and writes them to `save_to`. Names and shapes are gsplat's.
 
+    Gaussians with a number that is not finite are left out, as gsplat leaves them out.
+
     Args:
         means: [N, 3].
         scales: logarithms of standard deviations, [N, 3].
@@ -95,6 +97,9 @@ def export_splats(means, scales, quats, opacities, sh0, shN, format="ply", save_
         sh0, shN: coefficients, [N, 1, 3] and [N, K - 1, 3].
         format: "ply", "splat", "ply_compressed", "spz" or "sog".
         save_to: path, or None.
+
+    Raises:
+        InputError: another shape or format; it names the argument.
     """
     import pathlib
     import tempfile
@@ -102,13 +107,7 @@ def export_splats(means, scales, quats, opacities, sh0, shN, format="ply", save_
     endings = {"ply": ".ply", "splat": ".splat", "ply_compressed": ".compressed.ply", "spz": ".spz", "sog": ".sog"}
     if format not in endings:
         raise InputError(f"format is {format!r}", "format", "use one of " + ", ".join(endings))
-
-    def host(array):
-        array = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
-        return np.ascontiguousarray(array, np.float32)
-
-    n = len(means)
-    splats = Splats(host(means), host(scales), host(quats), host(opacities), host(sh0).reshape(n, 3), host(shN))
+    splats = _finite(means=means, scales=scales, quats=quats, opacities=opacities, sh0=sh0, shN=shN)
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / ("splats" + endings[format])
         splats.save(file)
@@ -116,3 +115,22 @@ def export_splats(means, scales, quats, opacities, sh0, shN, format="ply", save_
     if save_to is not None:
         pathlib.Path(save_to).write_bytes(data)
     return data
+
+
+def _finite(**arrays):
+    """Returns the splats of the arrays of `export_splats` whose numbers are finite."""
+    n = len(arrays["means"])
+    tails = {"means": (3,), "scales": (3,), "quats": (4,), "opacities": (), "sh0": (1, 3), "shN": (None, 3)}
+    is_finite, kept = np.ones(n, bool), {}
+    for name, array in arrays.items():
+        array = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+        tail = tails[name]
+        fits = len(array) == n and array.ndim == 1 + len(tail)
+        if not fits or any(b not in (None, a) for a, b in zip(array.shape[1:], tail)):
+            wanted = ", ".join(["N"] + ["K" if size is None else str(size) for size in tail])
+            raise InputError(f"{name} has shape {array.shape}, not [{wanted}] with N = {n}", name)
+        kept[name] = array
+        is_finite &= np.isfinite(array).reshape(n, -1).all(1)
+    kept = {name: np.ascontiguousarray(array[is_finite], np.float32) for name, array in kept.items()}
+    return Splats(**{name: kept[name] for name in ("means", "scales", "quats", "opacities")}, sh0=kept["sh0"][:, 0],
+                  sh_rest=kept["shN"])

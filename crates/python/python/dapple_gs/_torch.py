@@ -161,10 +161,10 @@ def _one(arrays, options, passes, device, packed):
             return made
         with torch.no_grad():
             rows = [project(Namespace, *(arrays[name].detach() for name in ("means", "quats", "scales", "opacities")),
-                            viewmat, K, options)[:4]
+                            viewmat, K, options)
                     for viewmat, K in zip(arrays["viewmats"].detach(), arrays["Ks"].detach())]
             if not rows:
-                made.extend(torch.zeros((0, n) + tail, device=device) for tail in ((2,), (2,), (), (3,)))
+                made.extend(torch.zeros((0, n) + tail, device=device) for tail in ((2,), (2,), (), (3,), ()))
                 return made
             radii, *others = (torch.stack(part) for part in zip(*rows))
             made.extend([radii.to(torch.int32), *others])
@@ -204,15 +204,19 @@ def _info(options, c, arrays, projected, packed, means2d):
     def entry(index):
         return (lambda: projected()[index][rows()]) if packed else (lambda: projected()[index])
 
+    def effective():
+        """Returns opacities as they are rendered, [C, N]."""
+        return opacities.expand(c, -1) * projected()[4] if options.antialiased else opacities.expand(c, -1)
+
     lazy = {"radii": entry(0), "means2d": entry(1), "depths": entry(2), "conics": entry(3)}
     if packed:
         lazy["camera_ids"] = lambda: rows()[0]
         lazy["gaussian_ids"] = lambda: rows()[1]
         lazy["batch_ids"] = lambda: torch.zeros_like(rows()[0])
-        lazy["opacities"] = lambda: opacities[rows()[1]]
+        lazy["opacities"] = lambda: effective()[rows()]
     else:
-        lazy["opacities"] = lambda: opacities.expand(c, -1)
-    lazy["tiles_per_gauss"] = lambda: _tiles(options, info["means2d"].detach(), info["radii"])
+        lazy["opacities"] = effective
+    lazy["tiles_per_gauss"] = lambda: _tiles(options, entry(1)(), entry(0)())
     if means2d is not None:
         values = lazy["means2d"]
 
@@ -220,8 +224,8 @@ def _info(options, c, arrays, projected, packed, means2d):
             means2d.data.copy_(values())
             return means2d
         lazy["means2d"] = filled
-    info = Info(sizes(options, c, 1), lazy)
-    return info
+    ids = {} if packed else dict.fromkeys(("batch_ids", "camera_ids", "gaussian_ids"))
+    return Info({**sizes(options, c, 1), **ids}, lazy)
 
 
 def _tiles(options, centres, radii):

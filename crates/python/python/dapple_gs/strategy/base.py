@@ -12,3 +12,6 @@ class Strategy:
 
     def step_pre_backward(self, params, optimizers, state, step, info):
         """To be called before `loss.backward()`."""
+
+    def step_post_backward(self, params, optimizers, state, step, info, **others):
+        """To be called after `loss.backward()`."""

@@ -1,0 +1,5 @@
+"""`SelectiveAdam`, under the module name of gsplat."""
+
+from ._functions import SelectiveAdam
+
+__all__ = ["SelectiveAdam"]
