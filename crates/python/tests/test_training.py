@@ -63,7 +63,7 @@ class Runs(unittest.TestCase):
         result = dapple.train(self.capture, self.root / "stopped", steps=60, seed=3, device="cpu", every=10,
                               callback=lambda state: state["step"] < 30).result
         self.assertEqual((result["steps"], result["finished"]), (30, False))
-        dapple.run("train", "--resume", self.root / "stopped")
+        dapple.run("train", "--resume", self.root / "stopped", "--device", "cpu")
         self.assertEqual(digest(self.root / "stopped/splats.ply"), digest(self.root / "run/splats.ply"))
 
     def test_an_exception_of_the_callback_is_raised(self):
