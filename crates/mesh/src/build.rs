@@ -9,6 +9,8 @@ use crate::volume::{
 };
 use dapple_base::{Error, ErrorKind, Progress, Result};
 use dapple_scene::Camera;
+use std::panic::resume_unwind;
+use std::thread::{self, ScopedJoinHandle};
 
 /// Largest difference of depth between neighbouring pixels on one surface, pixel footprints.
 const JUMP: f32 = 12.0;
@@ -183,21 +185,48 @@ fn read_maps(
         factor *= 2;
     }
     progress.start("rendering depths", cameras.len() as u64);
-    let mut maps = Vec::with_capacity(cameras.len());
-    for (view, camera) in cameras.iter().enumerate() {
-        if progress.should_stop() {
-            let what = format!(
-                "{view} of {} depths were rendered; no mesh is written",
-                cameras.len()
-            );
-            return Err(Error::new(ErrorKind::Interrupted, what));
-        }
-        let depths = source.depth(view)?;
-        maps.push(map_of(camera, &depths, factor).map_err(|e| e.at(format!("view {view}")))?);
-        progress.advance(1);
-    }
+    let maps = maps_of(source, &cameras, factor, progress)?;
     progress.finish();
     Ok((maps, factor))
+}
+
+/// Renders the depths of all views. Another thread prepares the map of a view while the next is rendered.
+fn maps_of(
+    source: &mut dyn DepthSource,
+    cameras: &[Camera],
+    factor: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<DepthMap>> {
+    let mut maps = Vec::with_capacity(cameras.len());
+    thread::scope(|threads| {
+        let mut prepared = None;
+        for (view, camera) in cameras.iter().enumerate() {
+            if progress.should_stop() {
+                let what = format!(
+                    "{view} of {} depths were rendered; no mesh is written",
+                    cameras.len()
+                );
+                return Err(Error::new(ErrorKind::Interrupted, what));
+            }
+            let depths = source.depth(view)?;
+            if let Some(map) = prepared.take() {
+                maps.push(joined(map)?);
+            }
+            prepared = Some(threads.spawn(move || {
+                map_of(camera, &depths, factor).map_err(|e| e.at(format!("view {view}")))
+            }));
+            progress.advance(1);
+        }
+        if let Some(map) = prepared {
+            maps.push(joined(map)?);
+        }
+        Ok(maps)
+    })
+}
+
+/// Waits for a thread, and panics if it did.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 fn map_of(camera: &Camera, depths: &crate::DepthView, factor: usize) -> Result<DepthMap> {

@@ -87,14 +87,11 @@ impl Mesh {
         let kept = (0..self.triangles.len()).filter(|&t| keep(t));
         let triangles: Vec<[u32; 3]> = kept.map(|t| self.triangles[t]).collect();
         let mut index = vec![u32::MAX; self.positions.len()];
-        let mut used = Vec::new();
         for &i in triangles.as_flattened() {
-            if index[i as usize] == u32::MAX {
-                index[i as usize] = 0;
-                used.push(i);
-            }
+            index[i as usize] = 0;
         }
-        used.sort_unstable();
+        let is_used = |i: &u32| index[*i as usize] == 0;
+        let used: Vec<u32> = (0..index.len() as u32).filter(is_used).collect();
         for (new, &old) in used.iter().enumerate() {
             index[old as usize] = new as u32;
         }
@@ -159,8 +156,11 @@ impl Topology {
         roots.sort_unstable();
         roots.dedup();
         found.holes = roots.len();
-        let (_, fans) = edges.fans(mesh);
-        found.bad_vertices = fans;
+        found.bad_vertices = Corners::from_mesh(mesh)
+            .several_fans(mesh)
+            .iter()
+            .map(|(_, fans)| distinct(fans) - 1)
+            .sum();
         let parts = components(mesh);
         found.components = parts.iter().max().map_or(0, |&last| last as usize + 1);
         found
@@ -211,65 +211,113 @@ impl Edges {
         let groups = self.0.chunk_by(|a, b| a.edge == b.edge);
         groups.map(|uses| (uses[0].edge, uses))
     }
+}
 
-    /// Groups the corners of all triangles into fans: sets that share a vertex and are linked over edges of exactly two
-    /// triangles. Returns the fan of each corner by a corner of the fan, and the number of fans beyond one per vertex.
-    pub fn fans(&self, mesh: &Mesh) -> (Vec<usize>, usize) {
-        let mut sets = Sets::new(3 * mesh.triangles.len());
-        let corner = |t: u32, v: u32| {
-            let k = mesh.triangles[t as usize].iter().position(|&i| i == v);
-            3 * t as usize + k.unwrap_or(0)
-        };
-        for (edge, uses) in self.groups() {
-            if let [a, b] = uses
-                && a.forward != b.forward
-            {
-                for v in edge {
-                    sets.join(corner(a.triangle, v), corner(b.triangle, v));
-                }
-            }
+/// Corners of all triangles, by vertex. Corner c is that of triangle c / 3.
+struct Corners {
+    /// First corner of each vertex in `corners`, and the end.
+    starts: Vec<usize>,
+    /// Corners, in order for each vertex.
+    corners: Vec<u32>,
+}
+
+impl Corners {
+    fn from_mesh(mesh: &Mesh) -> Self {
+        let of_corners = mesh.triangles.as_flattened();
+        let mut starts = vec![0; mesh.positions.len() + 1];
+        for &v in of_corners {
+            starts[v as usize + 1] += 1;
         }
-        let fans: Vec<usize> = (0..3 * mesh.triangles.len())
-            .map(|c| sets.root(c))
-            .collect();
-        let mut pairs: Vec<(u32, usize)> = fans
-            .iter()
-            .enumerate()
-            .map(|(c, &fan)| (mesh.triangles[c / 3][c % 3], fan))
-            .collect();
-        pairs.par_sort_unstable();
-        pairs.dedup();
-        let extra = pairs.windows(2).filter(|p| p[0].0 == p[1].0).count();
-        (fans, extra)
+        for v in 1..starts.len() {
+            starts[v] += starts[v - 1];
+        }
+        let mut next = starts.clone();
+        let mut corners = vec![0; of_corners.len()];
+        for (corner, &v) in of_corners.iter().enumerate() {
+            corners[next[v as usize]] = corner as u32;
+            next[v as usize] += 1;
+        }
+        Self { starts, corners }
     }
+
+    /// Returns the vertices with several fans, and for each the first corner of the fan of each of its corners. A fan is a
+    /// set of corners of a vertex that are linked over edges of exactly two triangles.
+    fn several_fans(&self, mesh: &Mesh) -> Vec<(u32, Vec<u32>)> {
+        let vertices = (0..mesh.positions.len() as u32).into_par_iter();
+        let fans = vertices.filter_map(|v| {
+            let own = &self.corners[self.starts[v as usize]..self.starts[v as usize + 1]];
+            let fans = fans_of(mesh, own);
+            let is_one = fans.iter().all(|fan| Some(fan) == own.first());
+            (!is_one).then_some((v, fans))
+        });
+        fans.collect()
+    }
+}
+
+/// Returns the first corner of the fan of each corner of a vertex.
+fn fans_of(mesh: &Mesh, corners: &[u32]) -> Vec<u32> {
+    let vertex = |corner: u32, k: u32| {
+        mesh.triangles[corner as usize / 3][(corner as usize % 3 + k as usize) % 3]
+    };
+    let mut fans = corners.to_vec();
+    for (i, &a) in corners.iter().enumerate() {
+        // The edge to the next vertex of the triangle: that to the one before it in the other triangle.
+        let to = vertex(a, 1);
+        let along = |k: u32| {
+            corners
+                .iter()
+                .enumerate()
+                .filter(move |&(_, &c)| vertex(c, k) == to)
+        };
+        let (mut same, mut opposite) = (along(1), along(2));
+        let (Some(_), None, Some((j, _)), None) =
+            (same.next(), same.next(), opposite.next(), opposite.next())
+        else {
+            continue;
+        };
+        let (a, b) = (fans[i].min(fans[j]), fans[i].max(fans[j]));
+        fans.iter_mut()
+            .filter(|fan| **fan == b)
+            .for_each(|fan| *fan = a);
+    }
+    fans
+}
+
+/// Returns the number of different fans.
+fn distinct(fans: &[u32]) -> usize {
+    let mut fans = fans.to_vec();
+    fans.sort_unstable();
+    fans.dedup();
+    fans.len()
 }
 
 /// Splits vertices with several fans, so that the mesh is a manifold. An edge of three or more triangles becomes a
 /// boundary. Returns the number of new vertices.
 pub fn split_fans(mesh: &mut Mesh) -> usize {
-    let edges = Edges::from_mesh(mesh);
-    let (fans, extra) = edges.fans(mesh);
-    if extra == 0 {
+    let corners = Corners::from_mesh(mesh);
+    let split = corners.several_fans(mesh);
+    if split.is_empty() {
         return 0;
     }
     let mut copies: Vec<u32> = (0..mesh.positions.len() as u32).collect();
-    // The first fan in the order of triangles keeps the vertex.
-    let mut owner = vec![usize::MAX; mesh.positions.len()];
-    let mut place = std::collections::HashMap::new();
-    for (corner, &fan) in fans.iter().enumerate() {
-        let v = mesh.triangles[corner / 3][corner % 3] as usize;
-        if owner[v] == usize::MAX {
-            owner[v] = fan;
-        }
-        if owner[v] != fan {
-            let next = copies.len() as u32;
-            let new = *place.entry(fan).or_insert(next);
-            if new == next {
-                copies.push(v as u32);
-            }
-            mesh.triangles[corner / 3][corner % 3] = new;
-        }
+    // The first fan in the order of triangles keeps the vertex; others get copies, in this order too.
+    let mut moved: Vec<(u32, u32, u32)> = Vec::new();
+    for (v, fans) in &split {
+        let own = &corners.corners[corners.starts[*v as usize]..];
+        let others = own.iter().zip(fans).filter(|(_, fan)| **fan != fans[0]);
+        moved.extend(others.map(|(&corner, &fan)| (corner, fan, *v)));
     }
+    moved.sort_unstable();
+    let mut place = std::collections::HashMap::new();
+    for (corner, fan, v) in moved {
+        let next = copies.len() as u32;
+        let new = *place.entry(fan).or_insert(next);
+        if new == next {
+            copies.push(v);
+        }
+        mesh.triangles[corner as usize / 3][corner as usize % 3] = new;
+    }
+    let extra = copies.len() - mesh.positions.len();
     let triangles = std::mem::take(&mut mesh.triangles);
     let texture = mesh.texture.take();
     *mesh = Mesh {

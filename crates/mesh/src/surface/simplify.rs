@@ -7,6 +7,7 @@
 use crate::mesh::{Edges, Mesh};
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
+use std::cmp::Ordering;
 
 /// Weight of planes through boundary edges, so that borders keep their shape.
 const BORDER: f64 = 10.0;
@@ -73,6 +74,17 @@ struct Collapse {
     edge: [u32; 2],
 }
 
+/// Order by cost, then by edge.
+fn by_cost(a: &Collapse, b: &Collapse) -> Ordering {
+    a.cost.total_cmp(&b.cost).then(a.edge.cmp(&b.edge))
+}
+
+/// Returns the power of two at or below a cost that is not negative. Within an octave, collapses come in the order of the mesh, which
+/// is that of its memory.
+fn octave(cost: f64) -> u64 {
+    cost.to_bits() >> (f64::MANTISSA_DIGITS - 1)
+}
+
 /// Factor on the cost of the last collapse that a pass needs, above which collapses wait for the next pass.
 const SLACK: f64 = 1.5;
 
@@ -87,7 +99,19 @@ struct Work {
     alive: Vec<bool>,
     around: Vec<Vec<u32>>,
     on_border: Vec<bool>,
+    /// True for the vertices of an edge that is not between two triangles of opposite direction.
+    on_rim: Vec<bool>,
     left: usize,
+    lists: Lists,
+}
+
+/// Lists that every collapse fills again.
+#[derive(Debug, Default)]
+struct Lists {
+    /// Triangles with both vertices of the edge.
+    shared: Vec<u32>,
+    /// Neighbours of both vertices, sorted.
+    neighbours: [Vec<u32>; 2],
 }
 
 /// Collapses edges until the mesh has at most `target` triangles, or the next collapse moves the surface by more than
@@ -99,11 +123,11 @@ pub fn simplify(mesh: &Mesh, target: usize, most_error: f32) -> Mesh {
     let mut work = Work::new(mesh);
     let limit = f64::from(most_error) * f64::from(most_error);
     while work.left > target {
-        let collapses = work.collapses();
+        let mut collapses = work.collapses();
         let needed = (work.left - target).div_ceil(2);
         let mut tried = needed.max(collapses.len() / LEAST_SHARE);
         // The cheapest collapses may all be impossible.
-        while !work.pass(&collapses, target, limit, tried) {
+        while !work.pass(&mut collapses, target, limit, tried) {
             if tried >= collapses.len() {
                 return work.finished();
             }
@@ -122,7 +146,11 @@ impl Work {
             .map(|p| p.as_dvec3() - origin)
             .collect();
         let mut quadrics = vec![Quadric::default(); places.len()];
-        let mut around = vec![Vec::new(); places.len()];
+        let mut degrees = vec![0; places.len()];
+        for &i in mesh.triangles.as_flattened() {
+            degrees[i as usize] += 1;
+        }
+        let mut around: Vec<Vec<u32>> = degrees.into_iter().map(Vec::with_capacity).collect();
         let normal = |t: &[u32; 3]| {
             let [a, b, c] = t.map(|i| places[i as usize]);
             (b - a).cross(c - a)
@@ -141,7 +169,14 @@ impl Work {
             }
         }
         let mut on_border = vec![false; places.len()];
+        let mut on_rim = vec![false; places.len()];
         for (edge, uses) in Edges::from_mesh(mesh).groups() {
+            if let [a, b] = uses
+                && a.forward != b.forward
+            {
+                continue;
+            }
+            edge.iter().for_each(|&i| on_rim[i as usize] = true);
             let [only] = uses else {
                 continue;
             };
@@ -164,6 +199,8 @@ impl Work {
             quadrics,
             around,
             on_border,
+            on_rim,
+            lists: Lists::default(),
         }
     }
 
@@ -184,37 +221,42 @@ impl Work {
         }
     }
 
-    /// Returns the collapses of all edges, the cheapest first.
+    /// Returns the collapses of all edges, in no order; those along rims twice.
     fn collapses(&self) -> Vec<Collapse> {
         let alive = (0..self.triangles.len())
             .into_par_iter()
             .filter(|&t| self.alive[t]);
-        let mut edges: Vec<[u32; 2]> = alive
-            .flat_map_iter(|t| {
-                let [a, b, c] = self.triangles[t];
-                [[a, b], [b, c], [c, a]].map(|[p, q]| [p.min(q), p.max(q)])
-            })
-            .collect();
-        edges.par_sort_unstable();
-        edges.dedup();
-        let collapses = edges.into_par_iter().map(|edge| self.collapse(edge));
-        let mut collapses: Vec<Collapse> = collapses.collect();
-        collapses.par_sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost).then(a.edge.cmp(&b.edge)));
-        collapses
+        // Two triangles run along most edges, in opposite directions.
+        let is_rim = |p: u32, q: u32| self.on_rim[p as usize] && self.on_rim[q as usize];
+        let edges = alive.flat_map_iter(|t| {
+            let [a, b, c] = self.triangles[t];
+            let edges = [[a, b], [b, c], [c, a]].into_iter();
+            let edges = edges.filter(|&[p, q]| p < q || is_rim(p, q));
+            edges.map(|[p, q]| [p.min(q), p.max(q)])
+        });
+        edges.map(|edge| self.collapse(edge)).collect()
     }
 
-    /// Collapses edges in this order, each vertex at most once, as far as the cost is at most `limit`, and not much more
-    /// than that of collapse `tried`. Returns true if there was one.
-    fn pass(&mut self, collapses: &[Collapse], target: usize, limit: f64, tried: usize) -> bool {
-        let most_cost = collapses
-            .get(tried)
-            .map_or(limit, |last| limit.min(SLACK * last.cost));
+    /// Collapses edges, the cheapest first and each vertex at most once, as far as the cost is at most `limit`, and not
+    /// much more than that of collapse `tried`. Returns true if there was one.
+    fn pass(
+        &mut self,
+        collapses: &mut [Collapse],
+        target: usize,
+        limit: f64,
+        tried: usize,
+    ) -> bool {
+        let most_cost = match tried < collapses.len() {
+            true => limit.min(SLACK * collapses.select_nth_unstable_by(tried, by_cost).1.cost),
+            false => limit,
+        };
+        let cheap = collapses.par_iter().filter(|c| c.cost <= most_cost);
+        let mut cheap: Vec<Collapse> = cheap.copied().collect();
+        cheap.par_sort_unstable_by_key(|collapse| (octave(collapse.cost), collapse.edge));
+        cheap.dedup_by_key(|collapse| collapse.edge);
         let mut is_moved = vec![false; self.places.len()];
         let before = self.left;
-        for collapse in collapses
-            .iter()
-            .take_while(|collapse| collapse.cost <= most_cost)
-        {
+        for collapse in &cheap {
             let [a, b] = collapse.edge;
             // The costs of a moved vertex are out of date.
             if is_moved[a as usize] || is_moved[b as usize] || !self.apply(a, b) {
@@ -229,26 +271,34 @@ impl Work {
         self.left < before
     }
 
-    fn neighbours(&self, v: u32) -> Vec<u32> {
-        let mut found: Vec<u32> = self.around[v as usize]
-            .iter()
-            .flat_map(|&t| self.triangles[t as usize])
-            .filter(|&i| i != v)
-            .collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+    /// Fills the lists for an edge.
+    fn list(&self, [a, b]: [u32; 2], lists: &mut Lists) {
+        let of_edge = |t: &&u32| self.triangles[**t as usize].contains(&b);
+        lists.shared.clear();
+        let shared = self.around[a as usize].iter().filter(of_edge);
+        lists.shared.extend(shared);
+        for (v, found) in [a, b].into_iter().zip(&mut lists.neighbours) {
+            found.clear();
+            let corners = self.around[v as usize].iter();
+            let corners = corners.flat_map(|&t| self.triangles[t as usize]);
+            found.extend(corners.filter(|&i| i != v));
+            found.sort_unstable();
+            found.dedup();
+        }
     }
 
     /// Collapses `b` into `a`, unless that would fold a triangle over or make the mesh no manifold.
     fn apply(&mut self, a: u32, b: u32) -> bool {
+        let mut lists = std::mem::take(&mut self.lists);
+        self.list([a, b], &mut lists);
+        let is_done = self.apply_listed(a, b, &lists);
+        self.lists = lists;
+        is_done
+    }
+
+    fn apply_listed(&mut self, a: u32, b: u32, lists: &Lists) -> bool {
         let (ia, ib) = (a as usize, b as usize);
-        let shared: Vec<u32> = self.around[ia]
-            .iter()
-            .copied()
-            .filter(|&t| self.triangles[t as usize].contains(&b))
-            .collect();
-        let (of_a, of_b) = (self.neighbours(a), self.neighbours(b));
+        let (shared, [of_a, of_b]) = (&lists.shared, &lists.neighbours);
         let common = of_a
             .iter()
             .filter(|i| of_b.binary_search(i).is_ok())
@@ -290,7 +340,7 @@ impl Work {
         if folds(a) || folds(b) {
             return false;
         }
-        for &t in &shared {
+        for &t in shared {
             self.alive[t as usize] = false;
             self.left -= 1;
             for i in self.triangles[t as usize] {
@@ -308,6 +358,7 @@ impl Work {
         self.places[ia] = place;
         self.quadrics[ia] = sum;
         self.on_border[ia] |= self.on_border[ib];
+        self.on_rim[ia] |= self.on_rim[ib];
         true
     }
 
