@@ -4,6 +4,7 @@ mod cells;
 mod clean;
 mod extract;
 mod place;
+mod region;
 mod simplify;
 mod window;
 

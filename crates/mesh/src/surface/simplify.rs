@@ -1,9 +1,10 @@
 //! Simplification by edge collapses with quadric errors (Garland and Heckbert, 1997), in passes: costs of all edges in
-//! parallel, then the cheapest collapses in order. Nothing depends on the number of threads. A queue of single collapses
-//! took most of the time of a mesh of millions of triangles.
+//! parallel, then the cheapest collapses: side by side in regions of the mesh, then those between regions. Nothing depends
+//! on the number of threads. A queue of single collapses took most of the time of a mesh of millions of triangles.
 //!
 //! Idea of passes with a limit of cost: meshoptimizer (MIT).
 
+use super::region::Region;
 use crate::mesh::{Edges, Mesh};
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
@@ -14,7 +15,7 @@ const BORDER: f64 = 10.0;
 
 /// Symmetric 4x4 matrix: sum of squared distances to planes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Quadric {
+pub struct Quadric {
     a: [f64; 6],
     b: DVec3,
     c: f64,
@@ -31,7 +32,8 @@ impl Quadric {
         }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds another quadric.
+    pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.a.iter_mut().zip(other.a) {
             *mine += theirs;
         }
@@ -49,7 +51,7 @@ impl Quadric {
     }
 
     /// Returns the place of the least error near an edge.
-    fn best(&self, from: DVec3, to: DVec3) -> DVec3 {
+    pub fn best(&self, from: DVec3, to: DVec3) -> DVec3 {
         let middle = (from + to) * 0.5;
         let matrix = self.matrix();
         let scale = self.a[0] + self.a[3] + self.a[5];
@@ -69,9 +71,10 @@ impl Quadric {
 
 /// Possible collapse.
 #[derive(Debug, Clone, Copy)]
-struct Collapse {
+pub struct Collapse {
     cost: f64,
-    edge: [u32; 2],
+    /// Its vertices.
+    pub edge: [u32; 2],
 }
 
 /// Order by cost, then by edge.
@@ -91,6 +94,12 @@ const SLACK: f64 = 1.5;
 /// A pass tries at least one of this number of edges, so that there are few passes.
 const LEAST_SHARE: usize = 64;
 
+/// Least vertices of a region.
+const REGION: usize = 1 << 14;
+
+/// Most regions of a mesh.
+const REGIONS: usize = 64;
+
 struct Work {
     origin: DVec3,
     places: Vec<DVec3>,
@@ -101,17 +110,12 @@ struct Work {
     on_border: Vec<bool>,
     /// True for the vertices of an edge that is not between two triangles of opposite direction.
     on_rim: Vec<bool>,
+    is_moved: Vec<bool>,
     left: usize,
-    lists: Lists,
-}
-
-/// Lists that every collapse fills again.
-#[derive(Debug, Default)]
-struct Lists {
-    /// Triangles with both vertices of the edge.
-    shared: Vec<u32>,
-    /// Neighbours of both vertices, sorted.
-    neighbours: [Vec<u32>; 2],
+    /// Vertices of a region: consecutive ones, which are near each other in a mesh of voxels.
+    region: usize,
+    /// Number of triangles of each region: those whose vertices are all in it at first. Those between regions follow.
+    of_regions: Vec<usize>,
 }
 
 /// Collapses edges until the mesh has at most `target` triangles, or the next collapse moves the surface by more than
@@ -137,6 +141,18 @@ pub fn simplify(mesh: &Mesh, target: usize, most_error: f32) -> Mesh {
     work.finished()
 }
 
+/// Returns the triangles by region, those between regions last, and the number of each region.
+fn by_region(mesh: &Mesh, region: usize) -> (Vec<[u32; 3]>, Vec<usize>) {
+    let regions = mesh.positions.len().div_ceil(region);
+    let mut lists = vec![Vec::new(); regions + 1];
+    for triangle in &mesh.triangles {
+        let [a, b, c] = triangle.map(|v| v as usize / region);
+        lists[if a == b && b == c { a } else { regions }].push(*triangle);
+    }
+    let counts = lists[..regions].iter().map(Vec::len).collect();
+    (lists.concat(), counts)
+}
+
 impl Work {
     fn new(mesh: &Mesh) -> Self {
         let origin = mesh.positions.first().map_or(DVec3::ZERO, |p| p.as_dvec3());
@@ -145,7 +161,8 @@ impl Work {
             .iter()
             .map(|p| p.as_dvec3() - origin)
             .collect();
-        let mut quadrics = vec![Quadric::default(); places.len()];
+        let region = places.len().div_ceil(REGIONS).max(REGION);
+        let (triangles, of_regions) = by_region(mesh, region);
         let mut degrees = vec![0; places.len()];
         for &i in mesh.triangles.as_flattened() {
             degrees[i as usize] += 1;
@@ -155,19 +172,23 @@ impl Work {
             let [a, b, c] = t.map(|i| places[i as usize]);
             (b - a).cross(c - a)
         };
-        for (t, triangle) in mesh.triangles.iter().enumerate() {
-            let cross = normal(triangle);
-            let area = cross.length() * 0.5;
-            let plane = Quadric::plane(
-                cross.normalize_or_zero(),
-                places[triangle[0] as usize],
-                area,
-            );
+        for (t, triangle) in triangles.iter().enumerate() {
             for &i in triangle {
-                quadrics[i as usize].add(&plane);
                 around[i as usize].push(t as u32);
             }
         }
+        let plane = |&t: &u32| {
+            let triangle = &triangles[t as usize];
+            let cross = normal(triangle);
+            let place = places[triangle[0] as usize];
+            Quadric::plane(cross.normalize_or_zero(), place, cross.length() * 0.5)
+        };
+        let planes = around.par_iter().map(|around| {
+            let mut sum = Quadric::default();
+            around.iter().for_each(|t| sum.add(&plane(t)));
+            sum
+        });
+        let mut quadrics: Vec<Quadric> = planes.collect();
         let mut on_border = vec![false; places.len()];
         let mut on_rim = vec![false; places.len()];
         for (edge, uses) in Edges::from_mesh(mesh).groups() {
@@ -192,15 +213,17 @@ impl Work {
         }
         Self {
             origin,
-            alive: vec![true; mesh.triangles.len()],
-            left: mesh.triangles.len(),
-            triangles: mesh.triangles.clone(),
+            alive: vec![true; triangles.len()],
+            left: triangles.len(),
+            is_moved: vec![false; places.len()],
+            triangles,
+            region,
+            of_regions,
             places,
             quadrics,
             around,
             on_border,
             on_rim,
-            lists: Lists::default(),
         }
     }
 
@@ -250,116 +273,97 @@ impl Work {
             true => limit.min(SLACK * collapses.select_nth_unstable_by(tried, by_cost).1.cost),
             false => limit,
         };
+        let region = self.region as u32;
+        // Those between regions come last.
+        let region_of = |[a, b]: [u32; 2]| match a / region == b / region {
+            true => a / region,
+            false => u32::MAX,
+        };
+        let key = |c: &Collapse| (region_of(c.edge), octave(c.cost), c.edge);
         let cheap = collapses.par_iter().filter(|c| c.cost <= most_cost);
         let mut cheap: Vec<Collapse> = cheap.copied().collect();
-        cheap.par_sort_unstable_by_key(|collapse| (octave(collapse.cost), collapse.edge));
+        cheap.par_sort_unstable_by_key(key);
         cheap.dedup_by_key(|collapse| collapse.edge);
-        let mut is_moved = vec![false; self.places.len()];
         let before = self.left;
-        for collapse in &cheap {
-            let [a, b] = collapse.edge;
-            // The costs of a moved vertex are out of date.
-            if is_moved[a as usize] || is_moved[b as usize] || !self.apply(a, b) {
-                continue;
-            }
-            is_moved[a as usize] = true;
-            is_moved[b as usize] = true;
-            if self.left <= target {
-                break;
+        self.is_moved.fill(false);
+        let mut lists = vec![[].as_slice(); self.of_regions.len()];
+        let mut between = Vec::new();
+        for list in cheap.chunk_by(|a, b| region_of(a.edge) == region_of(b.edge)) {
+            match lists.get_mut(region_of(list[0].edge) as usize) {
+                Some(of_region) => *of_region = list,
+                None => between.extend_from_slice(list),
             }
         }
+        let most = self.left - target;
+        // A share of what the pass needs for each region, by its collapses.
+        let share = |list: &[Collapse]| most * list.len() / cheap.len().max(1);
+        let done: Vec<_> = self
+            .regions()
+            .into_par_iter()
+            .zip(&lists)
+            .map(|(region, list)| region.collapse(list, share(list)))
+            .collect();
+        for (gone, beyond) in done {
+            self.left -= gone;
+            between.extend(beyond);
+        }
+        between.par_sort_unstable_by_key(|c| (octave(c.cost), c.edge));
+        let most = self.left.saturating_sub(target);
+        let (gone, _) = self.whole().collapse(&between, most);
+        self.left -= gone;
         self.left < before
     }
 
-    /// Fills the lists for an edge.
-    fn list(&self, [a, b]: [u32; 2], lists: &mut Lists) {
-        let of_edge = |t: &&u32| self.triangles[**t as usize].contains(&b);
-        lists.shared.clear();
-        let shared = self.around[a as usize].iter().filter(of_edge);
-        lists.shared.extend(shared);
-        for (v, found) in [a, b].into_iter().zip(&mut lists.neighbours) {
-            found.clear();
-            let corners = self.around[v as usize].iter();
-            let corners = corners.flat_map(|&t| self.triangles[t as usize]);
-            found.extend(corners.filter(|&i| i != v));
-            found.sort_unstable();
-            found.dedup();
+    /// Returns the whole mesh.
+    fn whole(&mut self) -> Region<'_> {
+        Region {
+            first_vertex: 0,
+            first_triangle: 0,
+            places: &mut self.places,
+            quadrics: &mut self.quadrics,
+            around: &mut self.around,
+            on_border: &mut self.on_border,
+            on_rim: &mut self.on_rim,
+            is_moved: &mut self.is_moved,
+            triangles: &mut self.triangles,
+            alive: &mut self.alive,
         }
     }
 
-    /// Collapses `b` into `a`, unless that would fold a triangle over or make the mesh no manifold.
-    fn apply(&mut self, a: u32, b: u32) -> bool {
-        let mut lists = std::mem::take(&mut self.lists);
-        self.list([a, b], &mut lists);
-        let is_done = self.apply_listed(a, b, &lists);
-        self.lists = lists;
-        is_done
-    }
-
-    fn apply_listed(&mut self, a: u32, b: u32, lists: &Lists) -> bool {
-        let (ia, ib) = (a as usize, b as usize);
-        let (shared, [of_a, of_b]) = (&lists.shared, &lists.neighbours);
-        let common = of_a
-            .iter()
-            .filter(|i| of_b.binary_search(i).is_ok())
-            .count();
-        let is_border_edge = shared.len() == 1;
-        let joins_borders = self.on_border[ia] && self.on_border[ib] && !is_border_edge;
-        if shared.is_empty()
-            || common != shared.len()
-            || joins_borders
-            || of_a.len() + of_b.len() < 7
-        {
-            return false;
+    /// Returns the regions.
+    fn regions(&mut self) -> Vec<Region<'_>> {
+        let region = self.region;
+        let places = self.places.chunks_mut(region);
+        let quadrics = self.quadrics.chunks_mut(region);
+        let around = self.around.chunks_mut(region);
+        let on_border = self.on_border.chunks_mut(region);
+        let on_rim = self.on_rim.chunks_mut(region);
+        let is_moved = self.is_moved.chunks_mut(region);
+        let vertices = places.zip(quadrics).zip(around).zip(on_border);
+        let vertices = vertices.zip(on_rim).zip(is_moved).enumerate();
+        let (mut triangles, mut alive) = (&mut self.triangles[..], &mut self.alive[..]);
+        let mut first = 0;
+        let mut regions = Vec::with_capacity(self.of_regions.len());
+        for ((i, vertices), &count) in vertices.zip(&self.of_regions) {
+            let (own, rest) = triangles.split_at_mut(count);
+            let (own_alive, rest_alive) = alive.split_at_mut(count);
+            (triangles, alive) = (rest, rest_alive);
+            let (((((places, quadrics), around), on_border), on_rim), is_moved) = vertices;
+            regions.push(Region {
+                first_vertex: (i * region) as u32,
+                first_triangle: first,
+                places,
+                quadrics,
+                around,
+                on_border,
+                on_rim,
+                is_moved,
+                triangles: own,
+                alive: own_alive,
+            });
+            first += count as u32;
         }
-        let mut sum = self.quadrics[ia];
-        sum.add(&self.quadrics[ib]);
-        let mut place = sum.best(self.places[ia], self.places[ib]);
-        if self.on_border[ia] != self.on_border[ib] {
-            place = self.places[if self.on_border[ia] { ia } else { ib }];
-        }
-        let folds = |v: u32| {
-            self.around[v as usize]
-                .iter()
-                .filter(|t| !shared.contains(t))
-                .any(|&t| {
-                    let old = self.triangles[t as usize].map(|i| self.places[i as usize]);
-                    let moved = |i: u32| {
-                        if i == v {
-                            place
-                        } else {
-                            self.places[i as usize]
-                        }
-                    };
-                    let new = self.triangles[t as usize].map(moved);
-                    let cross = |[p, q, r]: [DVec3; 3]| (q - p).cross(r - p);
-                    let (old, new) = (cross(old), cross(new));
-                    new.dot(old) <= 0.2 * new.length() * old.length()
-                })
-        };
-        if folds(a) || folds(b) {
-            return false;
-        }
-        for &t in shared {
-            self.alive[t as usize] = false;
-            self.left -= 1;
-            for i in self.triangles[t as usize] {
-                self.around[i as usize].retain(|&other| other != t);
-            }
-        }
-        for t in std::mem::take(&mut self.around[ib]) {
-            for i in &mut self.triangles[t as usize] {
-                if *i == b {
-                    *i = a;
-                }
-            }
-            self.around[ia].push(t);
-        }
-        self.places[ia] = place;
-        self.quadrics[ia] = sum;
-        self.on_border[ia] |= self.on_border[ib];
-        self.on_rim[ia] |= self.on_rim[ib];
-        true
+        regions
     }
 
     fn finished(self) -> Mesh {

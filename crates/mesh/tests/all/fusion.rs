@@ -137,6 +137,54 @@ fn simplification_keeps_a_closed_manifold_near_the_surface() {
     );
 }
 
+/// A mesh of several regions, in which threads collapse edges side by side.
+#[test]
+fn a_large_mesh_is_simplified_to_the_same_triangles_on_any_threads() {
+    let side = 300;
+    let height = |x: u32, y: u32| (0.05 * x as f32).sin() * (0.03 * y as f32).cos() * 10.0;
+    let places = (0..side * side).map(|i| (i % side, i / side));
+    let at = |x: u32, y: u32| y * side + x;
+    let cells = places.clone().filter(|(x, y)| x + 1 < side && y + 1 < side);
+    let mesh = Mesh {
+        positions: places
+            .map(|(x, y)| Vec3::new(x as f32, y as f32, height(x, y)))
+            .collect(),
+        triangles: cells
+            .flat_map(|(x, y)| {
+                let [a, b] = [at(x, y), at(x + 1, y)];
+                let [c, d] = [at(x, y + 1), at(x + 1, y + 1)];
+                [[a, b, d], [a, d, c]]
+            })
+            .collect(),
+        ..Mesh::default()
+    };
+    let target = 9_000;
+    let simplified = || simplify(&mesh, target, f32::INFINITY);
+    let about = About {
+        origin: glam::DVec3::ZERO,
+        up: None,
+        voxel: 1.0,
+    };
+    assert!(is_same_on_any_threads(|| ply(&simplified(), &about)));
+    let simple = simplified();
+    let count = simple.triangles.len();
+    assert!(count <= target && count > target - 10, "{count}");
+    let topology = Topology::from_mesh(&simple);
+    assert!(topology.is_manifold(), "{topology:?}");
+    assert_eq!(
+        (topology.components, topology.holes),
+        (1, 1),
+        "{topology:?}"
+    );
+    // The distance along z; slopes are at most 0.6.
+    let errors = samples(&simple, 20_000).into_iter().map(|(p, _)| {
+        let truth = (0.05 * p.x).sin() * (0.03 * p.y).cos() * 10.0;
+        (p.z - truth).abs()
+    });
+    let mean = errors.sum::<f32>() / 20_000.0;
+    assert!(mean < 0.05, "{mean}");
+}
+
 #[test]
 fn simplification_passes_over_collapses_that_are_cheap_and_impossible() {
     let mut views = Views::around(Shape::Sphere, 24, 96);
