@@ -114,7 +114,7 @@ struct Work {
     left: usize,
     /// Vertices of a region: consecutive ones, which are near each other in a mesh of voxels.
     region: usize,
-    /// Number of triangles of each region: those whose vertices are all in it at first. Those between regions follow.
+    /// Number of triangles of each region: those whose vertices are all in it at first. Triangles between regions follow.
     of_regions: Vec<usize>,
 }
 
@@ -274,7 +274,7 @@ impl Work {
             false => limit,
         };
         let region = self.region as u32;
-        // Those between regions come last.
+        // Collapses between regions come last.
         let region_of = |[a, b]: [u32; 2]| match a / region == b / region {
             true => a / region,
             false => u32::MAX,
