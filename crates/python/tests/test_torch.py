@@ -47,6 +47,8 @@ class Rasterization(unittest.TestCase):
         for tensor, array in zip(found, expected):
             np.testing.assert_array_equal(tensor.numpy(), array)
             self.assertFalse(tensor.requires_grad)
+        with self.assertRaisesRegex(dapple.ArgumentTypeError, r"scales\.float\(\)"):
+            dapple.top_contributing_gaussian_ids(**{**arrays, "scales": arrays["scales"].double()}, width=WIDTH, height=HEIGHT)
 
     def test_gradients_of_projected_centres_are_kept(self):
         arrays = tensors()

@@ -8,7 +8,6 @@ use super::region::Region;
 use crate::mesh::{Edges, Mesh};
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
-use std::cmp::Ordering;
 
 /// Weight of planes through boundary edges, so that borders keep their shape.
 const BORDER: f64 = 10.0;
@@ -75,11 +74,6 @@ pub struct Collapse {
     cost: f64,
     /// Its vertices.
     pub edge: [u32; 2],
-}
-
-/// Order by cost, then by edge.
-fn by_cost(a: &Collapse, b: &Collapse) -> Ordering {
-    a.cost.total_cmp(&b.cost).then(a.edge.cmp(&b.edge))
 }
 
 /// Returns the power of two at or below a cost that is not negative. Within an octave, collapses come in the order of the mesh, which
@@ -270,7 +264,11 @@ impl Work {
         tried: usize,
     ) -> bool {
         let most_cost = match tried < collapses.len() {
-            true => limit.min(SLACK * collapses.select_nth_unstable_by(tried, by_cost).1.cost),
+            true => {
+                let by_cost = |a: &Collapse, b: &Collapse| a.cost.total_cmp(&b.cost);
+                let (_, last, _) = collapses.select_nth_unstable_by(tried, by_cost);
+                limit.min(SLACK * last.cost)
+            }
             false => limit,
         };
         let region = self.region as u32;

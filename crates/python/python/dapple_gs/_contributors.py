@@ -5,7 +5,7 @@ import numpy as np
 from . import _arguments, _engines
 from ._errors import ArgumentTypeError, InputError
 from ._passes import Passes, Scene
-from ._rasterization import ARRAYS, _host, _library, shown_by
+from ._rasterization import ARRAYS, _host, _host_of, _library, shown_by
 
 MOST = 64
 
@@ -38,20 +38,21 @@ def top_contributing_gaussian_ids(
     )
     given = dict(zip(ARRAYS, (means, quats, scales, opacities, None, viewmats, Ks, None)))
     library = _library(given)
-    arrays = {name: _host(name, _detached(array)) for name, array in given.items()}
+    if library is np:
+        arrays = {name: _host(name, array) for name, array in given.items()}
+    else:
+        from . import _torch
+        _torch.checked(given)
+        arrays = {name: _torch.numbers(tensor) for name, tensor in given.items()}
     arrays["colors"] = np.zeros(arrays["means"].shape[:-1] + (1,), np.float32)
     batch, _, c = _arguments.shapes(*arrays.values(), None)
     if batch:
         raise InputError(f"means has shape {arrays['means'].shape}, not [N, 3]", "means", "call once for each batch element")
-    options.coefficients = _arguments.coefficients(c, camera_model, _detached(radial_coeffs), _detached(tangential_coeffs), None)
+    lenses = _host_of(radial_coeffs), _host_of(tangential_coeffs)
+    options.coefficients = _arguments.coefficients(c, camera_model, *lenses, None)
     scene = Scene(**arrays)
     scene.shown = shown_by(scene, options)
     found = Passes(scene, options, _engines.engine(device)).contributors(int(num_depth_samples))
     if library is np:
         return found
     return tuple(library.from_numpy(array).to(means.device) for array in found)
-
-
-def _detached(array):
-    """Returns the numbers of a tensor in an array of the host; other arrays as they are."""
-    return array.detach().cpu().numpy() if hasattr(array, "detach") else array

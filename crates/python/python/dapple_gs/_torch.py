@@ -31,7 +31,7 @@ class Namespace:
         return torch.clamp(values, least, most)
 
 
-def _checked(arrays):
+def checked(arrays):
     """Checks types and devices."""
     device = arrays["means"].device
     for name, tensor in arrays.items():
@@ -45,7 +45,7 @@ def _checked(arrays):
     return device
 
 
-def _numbers(tensor):
+def numbers(tensor):
     """Returns the numbers of a tensor as a C-contiguous array of the host; no copy of a contiguous CPU tensor."""
     return None if tensor is None else tensor.detach().contiguous().cpu().numpy()
 
@@ -87,7 +87,7 @@ class _Blend(torch.autograd.Function):
         # Reading them raises if the caller has changed one in place since the render.
         image, alphas, *_ = ctx.saved_tensors
         passes = ctx.passes
-        found = passes.backward(*(_numbers(tensor) for tensor in (image, alphas, by_image, by_alphas)))
+        found = passes.backward(*(numbers(tensor) for tensor in (image, alphas, by_image, by_alphas)))
         by_means2d, absolute = found.pop("means2d"), found.pop("absgrad", None)
         if ctx.where is not None:
             by_means2d = by_means2d[ctx.where]
@@ -140,11 +140,11 @@ def _shared(arrays, options, engine, device):
 
 def one(arrays, options, engine, packed):
     """Renders tensors without batch dimensions."""
-    device = _checked(arrays)
+    device = checked(arrays)
     call = _shared(arrays, options, engine, device)
     if call is not None:
         return _one(arrays, options, call, device, packed)
-    scene = Scene(**{name: _numbers(tensor) for name, tensor in arrays.items()}, key=next(_calls))
+    scene = Scene(**{name: numbers(tensor) for name, tensor in arrays.items()}, key=next(_calls))
     scene.shown = shown_by(scene, options)
     return _one(arrays, options, Passes(scene, options, engine), device, packed)
 
@@ -241,7 +241,7 @@ def _tiles(options, centres, radii):
 
 def many(arrays, options, engine, packed, batch):
     """Renders each batch element; the dictionary has a list of those of the elements."""
-    _checked(arrays)
+    checked(arrays)
     count = int(np.prod(batch))
     flat = {name: tensor if tensor is None else tensor.reshape((count,) + tuple(tensor.shape[len(batch):]))
             for name, tensor in arrays.items()}

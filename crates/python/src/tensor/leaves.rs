@@ -4,11 +4,24 @@ use super::arguments::{self, Any, refused};
 use super::arrays;
 use super::node::{self, PyTensor};
 use super::owner::owner_of;
-use dapple_tensor::{DType, Tensor, layers};
+use dapple_tensor::{Context, DType, Tensor, layers};
 use pyo3::prelude::*;
 
 fn dtype_or(dtype: Option<Any<'_, '_>>, default: DType) -> PyResult<DType> {
     dtype.map_or(Ok(default), arguments::dtype)
+}
+
+/// Creates a tensor on a device. `place` is the argument in errors.
+fn on_device(
+    py: Python<'_>,
+    device: Option<Any<'_, '_>>,
+    place: &str,
+    make: impl FnOnce(&Context) -> Tensor + Send,
+) -> PyResult<PyTensor> {
+    let owner = owner_of(py, device)?;
+    let context = owner.context(py)?;
+    let made = owner.work(py, place, || Ok(make(context)))?;
+    PyTensor::made(py, &owner, place, made)
 }
 
 /// Creates a leaf from an array of float32 or float16, or a number. The values are copied. `dtype` is that of the
@@ -24,18 +37,16 @@ pub fn tensor<'py>(
 ) -> PyResult<PyTensor> {
     let values = arrays::values(array, "array")?;
     let dtype = dtype_or(dtype, values.dtype)?;
-    let owner = owner_of(py, device)?;
-    let context = owner.context(py)?;
+    let name = name.map(|name| arguments::text(name, "name", "give a string"));
+    let name = name.transpose()?;
     let (shape, numbers) = (values.shape(), values.numbers());
-    let made = owner.work(py, "array", || {
+    on_device(py, device, "array", |context| {
         let made = context.tensor_of(dtype, shape, numbers);
-        made.check().map(|()| made)
-    })?;
-    let made = match name {
-        Some(name) => made.named(&arguments::text(name, "name", "give a string")?),
-        None => made,
-    };
-    PyTensor::made(py, &owner, "array", made)
+        match name {
+            Some(name) => made.named(&name),
+            None => made,
+        }
+    })
 }
 
 /// Creates a leaf of zeros.
@@ -48,10 +59,7 @@ pub fn zeros<'py>(
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<PyTensor> {
     let (shape, dtype) = (arguments::shape(shape)?, dtype_or(dtype, DType::F32)?);
-    let owner = owner_of(py, device)?;
-    let context = owner.context(py)?;
-    let made = owner.work(py, "shape", || Ok(context.zeros(dtype, &shape)))?;
-    PyTensor::made(py, &owner, "shape", made)
+    on_device(py, device, "shape", |context| context.zeros(dtype, &shape))
 }
 
 /// Creates a tensor with the same number everywhere. It costs no memory and is no leaf: it cannot be written.
@@ -64,9 +72,7 @@ pub fn full<'py>(
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<PyTensor> {
     let (shape, value) = (arguments::shape(shape)?, arguments::number(value, "value")?);
-    let owner = owner_of(py, device)?;
-    let made = owner.context(py)?.full(&shape, value);
-    PyTensor::made(py, &owner, "shape", made)
+    on_device(py, device, "shape", |context| context.full(&shape, value))
 }
 
 /// Creates a leaf of random values with mean 0; equal seeds give equal values on every device.
@@ -85,12 +91,9 @@ pub fn normal<'py>(
     let shape = arguments::shape(shape)?;
     let deviation = f64::from(arguments::number_or(deviation, "deviation", 1.0)?);
     let seed = arguments::whole_or(seed, "seed", 0)? as u64;
-    let owner = owner_of(py, device)?;
-    let context = owner.context(py)?;
-    let made = owner.work(py, "shape", || {
-        Ok(layers::normal(context, DType::F32, &shape, deviation, seed))
-    })?;
-    PyTensor::made(py, &owner, "shape", made)
+    on_device(py, device, "shape", |context| {
+        layers::normal(context, DType::F32, &shape, deviation, seed)
+    })
 }
 
 /// Creates a leaf of indices for `embedding` and `cross_entropy` from an array of integers, which are not negative.
@@ -102,10 +105,9 @@ pub fn indices<'py>(
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<PyTensor> {
     let (shape, numbers) = arrays::whole_numbers(array)?;
-    let owner = owner_of(py, device)?;
-    let context = owner.context(py)?;
-    let made = owner.work(py, "array", || Ok(context.indices(&shape, &numbers)))?;
-    PyTensor::made(py, &owner, "array", made)
+    on_device(py, device, "array", |context| {
+        context.indices(&shape, &numbers)
+    })
 }
 
 /// Concatenates tensors along an axis; their other sizes are equal.
