@@ -1,4 +1,4 @@
-//! Values at a place in the order of a list: [`median`], [`quantile`].
+//! Values at a place in the order of a list: [`at`], [`median`], [`quantile`].
 
 use std::cmp::Ordering;
 
@@ -48,6 +48,6 @@ pub fn quantile<T: Ordered>(values: Vec<T>, part: f64) -> Option<T> {
 }
 
 /// Returns the value at a place in the order; `None` if there is no such place.
-fn at<T: Ordered>(mut values: Vec<T>, place: usize) -> Option<T> {
+pub fn at<T: Ordered>(mut values: Vec<T>, place: usize) -> Option<T> {
     (place < values.len()).then(|| *values.select_nth_unstable_by(place, T::compare).1)
 }

@@ -179,7 +179,11 @@ impl DeviceOptions {
 
     /// Opens the engine like [`Self::engine`], with its concrete type for measurements.
     pub fn open(&self, time_stages: bool, console: &Console) -> Result<AnyEngine> {
-        let mut opened = self.open_quietly(time_stages)?;
+        Ok(self.announced(self.open_quietly(time_stages)?, console))
+    }
+
+    /// Prints the name of an engine and the reason for the selection.
+    pub fn announced(&self, mut opened: Opened, console: &Console) -> AnyEngine {
         let name = opened.engine.as_engine().description();
         let why = opened.why.unwrap_or_default();
         // The short reason; the list of devices and their faults is printed with --verbose.
@@ -200,7 +204,7 @@ impl DeviceOptions {
         if self.gpu_memory.is_some() && is_cpu {
             console.note("note: --gpu-memory is not used: it is for a GPU");
         }
-        Ok(opened.engine)
+        opened.engine
     }
 
     /// Returns a function that opens such engines for measurements, without a note.

@@ -9,6 +9,7 @@ use crate::volume::{
 };
 use dapple_base::{Error, ErrorKind, Progress, Result};
 use dapple_scene::Camera;
+use std::collections::VecDeque;
 use std::panic::resume_unwind;
 use std::thread::{self, ScopedJoinHandle};
 
@@ -29,6 +30,9 @@ const MOST_LEVELS: usize = 12;
 
 /// Share of the depths outside all levels below which there is no further level.
 const LEAST_OUTSIDE: f32 = 2e-3;
+
+/// Views whose maps are prepared at once.
+const AHEAD: usize = 4;
 
 /// Fused surface, and the depth maps that it was made of.
 #[derive(Debug)]
@@ -190,7 +194,7 @@ fn read_maps(
     Ok((maps, factor))
 }
 
-/// Renders the depths of all views. Another thread prepares the map of a view while the next is rendered.
+/// Renders the depths of all views. Other threads prepare the maps while the next views are rendered.
 fn maps_of(
     source: &mut dyn DepthSource,
     cameras: &[Camera],
@@ -199,7 +203,7 @@ fn maps_of(
 ) -> Result<Vec<DepthMap>> {
     let mut maps = Vec::with_capacity(cameras.len());
     thread::scope(|threads| {
-        let mut prepared = None;
+        let mut prepared = VecDeque::new();
         for (view, camera) in cameras.iter().enumerate() {
             if progress.should_stop() {
                 let what = format!(
@@ -209,15 +213,17 @@ fn maps_of(
                 return Err(Error::new(ErrorKind::Interrupted, what));
             }
             let depths = source.depth(view)?;
-            if let Some(map) = prepared.take() {
+            if prepared.len() == AHEAD
+                && let Some(map) = prepared.pop_front()
+            {
                 maps.push(joined(map)?);
             }
-            prepared = Some(threads.spawn(move || {
+            prepared.push_back(threads.spawn(move || {
                 map_of(camera, &depths, factor).map_err(|e| e.at(format!("view {view}")))
             }));
             progress.advance(1);
         }
-        if let Some(map) = prepared {
+        for map in prepared {
             maps.push(joined(map)?);
         }
         Ok(maps)

@@ -41,6 +41,7 @@
 mod build;
 mod collision;
 pub mod colour;
+mod corners;
 pub mod files;
 pub mod judge;
 mod mesh;

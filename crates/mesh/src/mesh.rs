@@ -1,5 +1,6 @@
 //! The mesh: positions, triangles, and optional normals, colours and texture.
 
+use crate::corners::Corners;
 use glam::{Vec2, Vec3};
 use rayon::prelude::*;
 
@@ -137,27 +138,25 @@ pub struct Topology {
 impl Topology {
     /// Counts the topology of a mesh.
     pub fn from_mesh(mesh: &Mesh) -> Self {
-        let edges = Edges::from_mesh(mesh);
+        let corners = Corners::from_mesh(mesh);
         let mut found = Self::default();
         let mut rims = Sets::new(mesh.positions.len());
         let mut on_rim = Vec::new();
-        for (edge, uses) in edges.groups() {
-            match uses {
-                [_] => {
-                    found.boundary_edges += 1;
-                    rims.join(edge[0] as usize, edge[1] as usize);
-                    on_rim.push(edge[0]);
-                }
-                [a, b] if a.forward != b.forward => {}
-                _ => found.bad_edges += 1,
+        for open in corners.open_edges() {
+            if open.is_border() {
+                found.boundary_edges += 1;
+                rims.join(open.edge[0] as usize, open.edge[1] as usize);
+                on_rim.push(open.edge[0]);
+            } else {
+                found.bad_edges += 1;
             }
         }
         let mut roots: Vec<usize> = on_rim.iter().map(|&v| rims.root(v as usize)).collect();
         roots.sort_unstable();
         roots.dedup();
         found.holes = roots.len();
-        found.bad_vertices = Corners::from_mesh(mesh)
-            .several_fans(mesh)
+        found.bad_vertices = corners
+            .several_fans()
             .iter()
             .map(|(_, fans)| distinct(fans) - 1)
             .sum();
@@ -172,117 +171,6 @@ impl Topology {
     }
 }
 
-/// Use of an edge by a triangle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct EdgeUse {
-    edge: [u32; 2],
-    /// Triangle with the edge.
-    pub triangle: u32,
-    /// True if the triangle runs from the smaller to the larger vertex.
-    pub forward: bool,
-}
-
-/// Edges of a mesh, sorted.
-#[derive(Debug)]
-pub(crate) struct Edges(Vec<EdgeUse>);
-
-impl Edges {
-    /// Lists the edges of all triangles.
-    pub fn from_mesh(mesh: &Mesh) -> Self {
-        let uses = mesh.triangles.par_iter().enumerate();
-        let mut uses: Vec<EdgeUse> = uses
-            .flat_map_iter(|(t, triangle)| {
-                (0..3).map(move |k| {
-                    let (a, b) = (triangle[k], triangle[(k + 1) % 3]);
-                    EdgeUse {
-                        edge: [a.min(b), a.max(b)],
-                        triangle: t as u32,
-                        forward: a < b,
-                    }
-                })
-            })
-            .collect();
-        uses.par_sort_unstable();
-        Self(uses)
-    }
-
-    /// Returns the uses of each edge, sorted by edge.
-    pub fn groups(&self) -> impl Iterator<Item = ([u32; 2], &[EdgeUse])> {
-        let groups = self.0.chunk_by(|a, b| a.edge == b.edge);
-        groups.map(|uses| (uses[0].edge, uses))
-    }
-}
-
-/// Corners of all triangles, by vertex. Corner c is that of triangle c / 3.
-struct Corners {
-    /// First corner of each vertex in `corners`, and the end.
-    starts: Vec<usize>,
-    /// Corners, in order for each vertex.
-    corners: Vec<u32>,
-}
-
-impl Corners {
-    fn from_mesh(mesh: &Mesh) -> Self {
-        let of_corners = mesh.triangles.as_flattened();
-        let mut starts = vec![0; mesh.positions.len() + 1];
-        for &v in of_corners {
-            starts[v as usize + 1] += 1;
-        }
-        for v in 1..starts.len() {
-            starts[v] += starts[v - 1];
-        }
-        let mut next = starts.clone();
-        let mut corners = vec![0; of_corners.len()];
-        for (corner, &v) in of_corners.iter().enumerate() {
-            corners[next[v as usize]] = corner as u32;
-            next[v as usize] += 1;
-        }
-        Self { starts, corners }
-    }
-
-    /// Returns the vertices with several fans, and for each the first corner of the fan of each of its corners. A fan is a
-    /// set of corners of a vertex that are linked over edges of exactly two triangles.
-    fn several_fans(&self, mesh: &Mesh) -> Vec<(u32, Vec<u32>)> {
-        let vertices = (0..mesh.positions.len() as u32).into_par_iter();
-        let fans = vertices.filter_map(|v| {
-            let own = &self.corners[self.starts[v as usize]..self.starts[v as usize + 1]];
-            let fans = fans_of(mesh, own);
-            let is_one = fans.iter().all(|fan| Some(fan) == own.first());
-            (!is_one).then_some((v, fans))
-        });
-        fans.collect()
-    }
-}
-
-/// Returns the first corner of the fan of each corner of a vertex.
-fn fans_of(mesh: &Mesh, corners: &[u32]) -> Vec<u32> {
-    let vertex = |corner: u32, k: u32| {
-        mesh.triangles[corner as usize / 3][(corner as usize % 3 + k as usize) % 3]
-    };
-    let mut fans = corners.to_vec();
-    for (i, &a) in corners.iter().enumerate() {
-        // The edge to the next vertex of the triangle: that to the one before it in the other triangle.
-        let to = vertex(a, 1);
-        let along = |k: u32| {
-            corners
-                .iter()
-                .enumerate()
-                .filter(move |&(_, &c)| vertex(c, k) == to)
-        };
-        let (mut same, mut opposite) = (along(1), along(2));
-        let (Some(_), None, Some((j, _)), None) =
-            (same.next(), same.next(), opposite.next(), opposite.next())
-        else {
-            continue;
-        };
-        let (a, b) = (fans[i].min(fans[j]), fans[i].max(fans[j]));
-        fans.iter_mut()
-            .filter(|fan| **fan == b)
-            .for_each(|fan| *fan = a);
-    }
-    fans
-}
-
 /// Returns the number of different fans.
 fn distinct(fans: &[u32]) -> usize {
     let mut fans = fans.to_vec();
@@ -295,7 +183,7 @@ fn distinct(fans: &[u32]) -> usize {
 /// boundary. Returns the number of new vertices.
 pub fn split_fans(mesh: &mut Mesh) -> usize {
     let corners = Corners::from_mesh(mesh);
-    let split = corners.several_fans(mesh);
+    let split = corners.several_fans();
     if split.is_empty() {
         return 0;
     }
@@ -303,8 +191,11 @@ pub fn split_fans(mesh: &mut Mesh) -> usize {
     // The first fan in the order of triangles keeps the vertex; others get copies, in this order too.
     let mut moved: Vec<(u32, u32, u32)> = Vec::new();
     for (v, fans) in &split {
-        let own = &corners.corners[corners.starts[*v as usize]..];
-        let others = own.iter().zip(fans).filter(|(_, fan)| **fan != fans[0]);
+        let others = corners
+            .of(*v)
+            .iter()
+            .zip(fans)
+            .filter(|(_, fan)| **fan != fans[0]);
         moved.extend(others.map(|(&corner, &fan)| (corner, fan, *v)));
     }
     moved.sort_unstable();

@@ -62,7 +62,7 @@ impl GpuEngine {
         self.rendered(&camera, settings, bits, &state)
     }
 
-    /// Reads the output of `blend`.
+    /// Reads the output of `blend`, and finds the surface of the render that ran last.
     pub(super) fn rendered(
         &mut self,
         camera: &PosedCamera,
@@ -70,6 +70,10 @@ impl GpuEngine {
         bits: Bits,
         state: &layout::State,
     ) -> Result<Rendered> {
+        // The GPU finds the surface while the host converts the image.
+        if settings.surface {
+            self.submit_surface(camera, settings, bits)?;
+        }
         let pixels: Vec<[f32; 4]> = self
             .context
             .gpu
@@ -86,7 +90,7 @@ impl GpuEngine {
                 .transpose()?,
             surface: settings
                 .surface
-                .then(|| self.surface_image(camera, settings, bits))
+                .then(|| self.surface_image(camera))
                 .transpose()?,
             counts: counts_of(state, camera),
         })
@@ -244,22 +248,28 @@ impl GpuEngine {
         })
     }
 
-    /// Finds the surface of the render that ran last; waits for the result.
-    fn surface_image(
+    /// Submits the search for the surface of the render that ran last.
+    fn submit_surface(
         &mut self,
         camera: &PosedCamera,
         settings: &RenderSettings,
         bits: Bits,
-    ) -> Result<SurfaceImage> {
+    ) -> Result<()> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         let bits = bits | Bits::of_render(settings, camera.model);
         let recording = self.recording(Plan::Shown, bits, 0)?;
         recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+        Ok(())
+    }
+
+    /// Reads the surface after [`Self::submit_surface`].
+    fn surface_image(&self, camera: &PosedCamera) -> Result<SurfaceImage> {
         let buffer = self.buffers.get(SURFACE)?;
         let pixels: Vec<[f32; 4]> = self.context.gpu.read(buffer, camera.pixel_count())?;
+        let pixels = pixels.par_iter();
         Ok(SurfaceImage {
-            depth: pixels.iter().map(|p| p[0]).collect(),
-            normal: pixels.iter().map(|&[_, x, y, z]| [x, y, z]).collect(),
+            depth: pixels.clone().map(|p| p[0]).collect(),
+            normal: pixels.map(|&[_, x, y, z]| [x, y, z]).collect(),
         })
     }
 

@@ -8,6 +8,7 @@ use crate::view::PhotoSource;
 use crate::volume::ByLevel;
 use dapple_base::{Error, Progress, Result};
 use glam::{Vec2, Vec3};
+use rayon::prelude::*;
 
 /// Texels between charts, on each side.
 const MARGIN: f32 = 2.0;
@@ -58,36 +59,30 @@ pub fn texture(
     }
     let texels = (side * side) as usize;
     let mut owner = vec![u32::MAX; texels];
-    let mut spots = Vec::new();
+    let mut owned = Vec::new();
     // Middles inside triangles first, then a rim for interpolation.
     for margin in [0.0, 0.35] {
-        for (t, flat) in corners.iter().enumerate() {
-            each_texel(flat, margin, |x, y, weights| {
-                if x < 0 || y < 0 || x as u32 >= side || y as u32 >= side {
-                    return;
-                }
-                let i = (y as u32 * side + x as u32) as usize;
-                if owner[i] == u32::MAX && is_near(flat, x, y, margin) {
-                    owner[i] = spots.len() as u32;
-                    spots.push(spot(mesh, t, weights));
-                }
-            });
+        for (texel, place) in texels_of(&corners, side, margin).into_iter().flatten() {
+            if owner[texel as usize] == u32::MAX {
+                owner[texel as usize] = owned.len() as u32;
+                owned.push(place);
+            }
         }
     }
+    let spots = owned.par_iter();
+    let spots: Vec<Spot> = spots.map(|&(t, weights)| spot(mesh, t, weights)).collect();
     let (colours, seen) = paint(&spots, mesh, photos, &options.tolerance, progress)?;
     let mut rgb = vec![0u8; 3 * texels];
-    for (texel, &spot) in owner
-        .iter()
-        .enumerate()
+    let texels = rgb.as_chunks_mut::<3>().0.par_iter_mut().zip(&owner);
+    texels
         .filter(|(_, spot)| **spot != u32::MAX)
-    {
-        let spot = spot as usize;
-        let colour = match seen[spot] {
-            true => to_bytes(colours[spot]),
-            false => unseen.at(spots[spot].position),
-        };
-        rgb[3 * texel..3 * texel + 3].copy_from_slice(&colour);
-    }
+        .for_each(|(texel, &spot)| {
+            let spot = spot as usize;
+            *texel = match seen[spot] {
+                true => to_bytes(colours[spot]),
+                false => unseen.at(spots[spot].position),
+            };
+        });
     let known: Vec<bool> = owner.iter().map(|&spot| spot != u32::MAX).collect();
     dilate(&mut rgb, known, side as usize);
     let size = side as f32;
@@ -102,6 +97,30 @@ pub fn texture(
         texel: options.texel.finest() / scale,
         seen: count as f32 / spots.len().max(1) as f32,
     })
+}
+
+/// Triangles of one task.
+const CHUNK: usize = 1 << 12;
+
+/// Texel of a page, and the place that it shows: a triangle and barycentric coordinates.
+type Texel = (u32, (usize, Vec3));
+
+/// Lists the texels of all triangles on a page, in the order of the triangles.
+fn texels_of(corners: &[[Vec2; 3]], side: u32, margin: f32) -> Vec<Vec<Texel>> {
+    let chunks = corners.par_chunks(CHUNK).enumerate();
+    let found = chunks.map(|(chunk, corners)| {
+        let mut found = Vec::new();
+        for (t, flat) in (chunk * CHUNK..).zip(corners) {
+            each_texel(flat, margin, |x, y, weights| {
+                let is_inside = |v: i32| u32::try_from(v).is_ok_and(|v| v < side);
+                if is_inside(x) && is_inside(y) && is_near(flat, x, y, margin) {
+                    found.push((y as u32 * side + x as u32, (t, weights)));
+                }
+            });
+        }
+        found
+    });
+    found.collect()
 }
 
 /// Returns true if the middle of a texel is inside a triangle or, with a margin, within a texel and a half of it.
@@ -186,9 +205,7 @@ fn shelves(charts: &[Chart], order: &[usize], side: u32, scale: f32) -> Option<V
 fn dilate(rgb: &mut [u8], mut known: Vec<bool>, side: usize) {
     let mut rim: Vec<usize> = (0..known.len()).filter(|&i| !known[i]).collect();
     for _ in 0..DILATION {
-        let mut found = Vec::new();
-        let mut left = Vec::new();
-        for i in rim {
+        let colour = |&i: &usize| {
             let (x, y) = (i % side, i / side);
             let sides = [
                 (x > 0).then(|| i - 1),
@@ -197,21 +214,20 @@ fn dilate(rgb: &mut [u8], mut known: Vec<bool>, side: usize) {
                 (y + 1 < side).then_some(i + side),
             ];
             let near = || sides.into_iter().flatten().filter(|&j| known[j]);
-            match near().count() {
-                0 => left.push(i),
-                count => {
-                    let mean = |k: usize| {
-                        let sum: usize = near().map(|j| usize::from(rgb[3 * j + k])).sum();
-                        (sum / count) as u8
-                    };
-                    found.push((i, [mean(0), mean(1), mean(2)]));
-                }
+            let count = near().count();
+            let mean = |k: usize| {
+                let sum: usize = near().map(|j| usize::from(rgb[3 * j + k])).sum();
+                (sum / count) as u8
+            };
+            (count > 0).then(|| [mean(0), mean(1), mean(2)])
+        };
+        let found: Vec<Option<[u8; 3]>> = rim.par_iter().map(colour).collect();
+        for (&i, colour) in rim.iter().zip(&found) {
+            if let Some(colour) = colour {
+                rgb[3 * i..3 * i + 3].copy_from_slice(colour);
+                known[i] = true;
             }
         }
-        for (i, colour) in found {
-            rgb[3 * i..3 * i + 3].copy_from_slice(&colour);
-            known[i] = true;
-        }
-        rim = left;
+        rim.retain(|&i| !known[i]);
     }
 }

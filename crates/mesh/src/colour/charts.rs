@@ -3,9 +3,11 @@
 //! A chart grows from a triangle over edges. A triangle joins if it faces the direction of the chart, and if its texels
 //! are free. Directions are means of the normals around the first triangle.
 
-use crate::mesh::{Edges, Mesh};
+use crate::corners::Corners;
+use crate::mesh::Mesh;
 use crate::volume::ByLevel;
 use glam::{Vec2, Vec3};
+use rayon::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
 /// Least cosine between a triangle and the direction of its chart.
@@ -26,23 +28,10 @@ pub struct Chart {
 }
 
 /// Returns the neighbours of each triangle.
-fn neighbours(mesh: &Mesh) -> Vec<[u32; 3]> {
-    let mut found = vec![[u32::MAX; 3]; mesh.triangles.len()];
-    let mut put = |t: u32, other: u32| {
-        if let Some(place) = found[t as usize]
-            .iter_mut()
-            .find(|place| **place == u32::MAX)
-        {
-            *place = other;
-        }
-    };
-    for (_, uses) in Edges::from_mesh(mesh).groups() {
-        if let [a, b] = uses {
-            put(a.triangle, b.triangle);
-            put(b.triangle, a.triangle);
-        }
-    }
-    found
+fn neighbours(mesh: &Mesh) -> Vec<[Option<u32>; 3]> {
+    let corners = Corners::from_mesh(mesh);
+    let triangles = (0..mesh.triangles.len() as u32).into_par_iter();
+    triangles.map(|t| corners.neighbours(t)).collect()
 }
 
 /// Cuts a mesh into charts of `texel` world units per texel, that of the first triangle of each chart.
@@ -50,12 +39,13 @@ pub fn charts(mesh: &Mesh, texel: &ByLevel) -> Vec<Chart> {
     let neighbours = neighbours(mesh);
     let crosses: Vec<Vec3> = (0..mesh.triangles.len()).map(|t| mesh.cross(t)).collect();
     let mut is_free = vec![true; mesh.triangles.len()];
+    let mut found_by = vec![u32::MAX; mesh.triangles.len()];
     let mut charts = Vec::new();
     for seed in 0..mesh.triangles.len() {
         if !is_free[seed] {
             continue;
         }
-        let direction = direction(seed, &neighbours, &crosses, &is_free);
+        let direction = direction(seed, &neighbours, &crosses, &is_free, &mut found_by);
         let chart = grow(
             mesh,
             seed,
@@ -69,16 +59,26 @@ pub fn charts(mesh: &Mesh, texel: &ByLevel) -> Vec<Chart> {
 }
 
 /// Returns the mean normal of the free triangles around a triangle.
-fn direction(seed: usize, neighbours: &[[u32; 3]], crosses: &[Vec3], is_free: &[bool]) -> Vec3 {
+///
+/// `found_by` is the last seed that found each triangle.
+fn direction(
+    seed: usize,
+    neighbours: &[[Option<u32>; 3]],
+    crosses: &[Vec3],
+    is_free: &[bool],
+    found_by: &mut [u32],
+) -> Vec3 {
     let first = crosses[seed].normalize_or_zero();
     let (mut sum, mut found) = (crosses[seed], vec![seed as u32]);
+    found_by[seed] = seed as u32;
     let mut next = 0;
     while next < found.len() && found.len() < AROUND {
-        for &other in &neighbours[found[next] as usize] {
-            if other == u32::MAX || !is_free[other as usize] || found.contains(&other) {
+        for other in neighbours[found[next] as usize].into_iter().flatten() {
+            if !is_free[other as usize] || found_by[other as usize] == seed as u32 {
                 continue;
             }
             if crosses[other as usize].dot(first) > 0.0 {
+                found_by[other as usize] = seed as u32;
                 sum += crosses[other as usize];
                 found.push(other);
             }
@@ -99,7 +99,7 @@ fn grow(
     mesh: &Mesh,
     seed: usize,
     (direction, texel): (Vec3, f32),
-    (neighbours, crosses): (&[[u32; 3]], &[Vec3]),
+    (neighbours, crosses): (&[[Option<u32>; 3]], &[Vec3]),
     is_free: &mut [bool],
 ) -> Chart {
     let across = direction.any_orthonormal_vector();
@@ -108,7 +108,8 @@ fn grow(
         mesh.corners(t)
             .map(|p| Vec2::new(p.dot(across), p.dot(down)) / texel)
     };
-    let mut taken: HashMap<[i32; 2], u32> = HashMap::new();
+    let mut taken: HashMap<[i32; 2], u64> = HashMap::new();
+    let mut squares = Vec::new();
     let (mut triangles, mut corners) = (Vec::new(), Vec::new());
     let mut queue = VecDeque::from([seed as u32]);
     while let Some(t) = queue.pop_front() {
@@ -122,20 +123,20 @@ fn grow(
             continue;
         }
         let flat = place(i);
-        let texels = covered(&flat);
-        if texels.iter().any(|texel| taken.contains_key(texel)) {
+        cover(&flat, &mut squares);
+        let is_taken = |(square, texels): &([i32; 2], u64)| {
+            taken.get(square).is_some_and(|taken| taken & texels != 0)
+        };
+        if squares.iter().any(is_taken) {
             continue;
         }
-        taken.extend(texels.into_iter().map(|texel| (texel, t)));
+        for &(square, texels) in &squares {
+            *taken.entry(square).or_default() |= texels;
+        }
         is_free[i] = false;
         triangles.push(t);
         corners.push(flat);
-        queue.extend(
-            neighbours[i]
-                .iter()
-                .copied()
-                .filter(|&other| other != u32::MAX),
-        );
+        queue.extend(neighbours[i].into_iter().flatten());
     }
     let all = corners.as_flattened().iter();
     let low = all.clone().fold(Vec2::INFINITY, |low, p| low.min(*p));
@@ -147,11 +148,17 @@ fn grow(
     }
 }
 
-/// Returns the texels whose middle is inside a triangle, without those at its edges.
-fn covered(corners: &[Vec2; 3]) -> Vec<[i32; 2]> {
-    let mut found = Vec::new();
-    each_texel(corners, -0.02, |x, y, _| found.push([x, y]));
-    found
+/// Lists the squares of 8x8 texels with texels whose middle is inside a triangle, without those at its edges, and a bit for
+/// each such texel.
+fn cover(corners: &[Vec2; 3], squares: &mut Vec<([i32; 2], u64)>) {
+    squares.clear();
+    each_texel(corners, -0.02, |x, y, _| {
+        let (square, bit) = ([x >> 3, y >> 3], 1 << (x & 7 | (y & 7) << 3));
+        match squares.iter_mut().rev().find(|found| found.0 == square) {
+            Some((_, texels)) => *texels |= bit,
+            None => squares.push((square, bit)),
+        }
+    });
 }
 
 /// Calls `visit` with each texel whose middle is in a triangle enlarged by `margin` of its heights, and with the

@@ -1,17 +1,21 @@
 //! Colours of surface points from photos.
 //!
 //! The score of a photo at a point is the cosine of its ray times its resolution there. The colour is the mean of the
-//! photos that see the point, with weights (score / best score)^4. Weights are continuous along the surface, so that
-//! colours have no seams where the best photo changes.
+//! photos that see the point, with weights score^4. Weights are continuous along the surface, so that colours have no
+//! seams where the best photo changes.
 
 use crate::mesh::Mesh;
 use crate::raster::{Raster, rasterize};
 use crate::view::{PhotoSource, Pinhole};
 use crate::volume::ByLevel;
 use dapple_base::{Error, ErrorKind, Progress, Result};
-use dapple_scene::Photo;
+use dapple_scene::{Camera, Photo};
 use glam::{Vec2, Vec3};
 use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Photos that are compared with the points at once. Each takes 8 bytes a pixel.
+const AT_ONCE: usize = 8;
 
 /// Points of one task.
 const CHUNK: usize = 1 << 12;
@@ -43,45 +47,36 @@ pub fn paint(
     tolerance: &ByLevel,
     progress: &dyn Progress,
 ) -> Result<(Vec<Vec3>, Vec<bool>)> {
-    let mut best = vec![0.0f32; spots.len()];
     let mut sums = vec![(Vec3::ZERO, 0.0f32); spots.len()];
-    progress.start("reading colours from photos", 2 * photos.count() as u64);
-    for pass in 0..2 {
-        for index in 0..photos.count() {
-            if progress.should_stop() {
-                let what = "colouring was interrupted; no mesh is written";
-                return Err(Error::new(ErrorKind::Interrupted, what));
-            }
-            let (camera, photo) = photos.photo(index)?;
-            let camera = Pinhole::new(&camera);
-            let sight = Sight {
-                raster: rasterize(mesh, &camera),
-                photo: &photo,
-                camera,
-                tolerance,
-            };
-            let chunks = spots.par_chunks(CHUNK);
-            if pass == 0 {
-                let best = best.par_chunks_mut(CHUNK);
-                chunks.zip(best).for_each(|(spots, best)| {
-                    for (spot, best) in spots.iter().zip(best) {
-                        *best = best.max(sight.score(spot).map_or(0.0, |(score, _)| score));
-                    }
-                });
-            } else {
-                let sums = sums.par_chunks_mut(CHUNK).zip(best.par_chunks(CHUNK));
-                chunks.zip(sums).for_each(|(spots, (sums, best))| {
-                    for (spot, (sum, best)) in spots.iter().zip(sums.iter_mut().zip(best)) {
-                        if let Some((score, place)) = sight.score(spot).filter(|&(s, _)| s > 0.0) {
-                            let weight = (score / best).powi(4);
-                            sum.0 += sampled(&photo, place) * weight;
-                            sum.1 += weight;
-                        }
-                    }
-                });
-            }
-            progress.advance(1);
+    progress.start("reading colours from photos", photos.count() as u64);
+    for first in (0..photos.count()).step_by(AT_ONCE) {
+        if progress.should_stop() {
+            let what = "colouring was interrupted; no mesh is written";
+            return Err(Error::new(ErrorKind::Interrupted, what));
         }
+        let indices = first..photos.count().min(first + AT_ONCE);
+        let read: Result<Vec<_>> = indices.map(|index| photos.photo(index)).collect();
+        let sights: Vec<Sight<'_>> = read?
+            .into_par_iter()
+            .map(|(camera, photo)| Sight::new(&camera, photo, mesh, tolerance))
+            .collect();
+        let sums = sums.par_chunks_mut(CHUNK);
+        spots.par_chunks(CHUNK).zip(sums).for_each(|(spots, sums)| {
+            let patch = Patch::around(spots);
+            let sights = sights.iter().filter(|s| patch.may_be_seen(&s.camera));
+            let sights: Vec<&Sight<'_>> = sights.collect();
+            for (spot, sum) in spots.iter().zip(sums) {
+                // The sums of a spot are in the order of the photos.
+                for sight in &sights {
+                    if let Some((score, place)) = sight.score(spot) {
+                        let weight = score.powi(4);
+                        sum.0 += sampled(&sight.photo, place) * weight;
+                        sum.1 += weight;
+                    }
+                }
+            }
+        });
+        progress.advance(sights.len() as u64);
     }
     progress.finish();
     let colour = |&(sum, weight): &(Vec3, f32)| {
@@ -97,15 +92,69 @@ pub fn paint(
     ))
 }
 
+/// Ball around some spots, and cone around their normals.
+struct Patch {
+    middle: Vec3,
+    radius: f32,
+    normal: Vec3,
+    /// Largest angle between `normal` and the normal of a spot, rad.
+    spread: f32,
+}
+
+impl Patch {
+    fn around(spots: &[Spot]) -> Self {
+        let fold =
+            |[low, high]: [Vec3; 2], spot: &Spot| [low.min(spot.position), high.max(spot.position)];
+        let [low, high] = spots
+            .iter()
+            .fold([Vec3::INFINITY, Vec3::NEG_INFINITY], fold);
+        let sum: Vec3 = spots.iter().map(|spot| spot.normal).sum();
+        let normal = sum.normalize_or(Vec3::Z);
+        let angles = spots
+            .iter()
+            .map(|spot| normal.dot(spot.normal).clamp(-1.0, 1.0).acos());
+        Self {
+            middle: (low + high) / 2.0,
+            radius: (high - low).length() / 2.0,
+            normal,
+            spread: angles.fold(0.0, f32::max),
+        }
+    }
+
+    /// Returns false if a camera sees no spot: all are behind it, or face away from it.
+    fn may_be_seen(&self, camera: &Pinhole) -> bool {
+        let to_camera = camera.centre - self.middle;
+        let distance = to_camera.length();
+        if distance <= self.radius {
+            return true;
+        }
+        // The ray of a spot differs from that of the middle by at most this angle.
+        let turn = (self.radius / distance).asin();
+        let angle = self.normal.angle_between(to_camera);
+        let faces = angle - turn - self.spread <= LEAST_COSINE.acos() + 1e-3;
+        faces && camera.to_camera(self.middle).z + self.radius > 0.0
+    }
+}
+
 /// A photo and the depth of the mesh in it.
 struct Sight<'a> {
     camera: Pinhole,
     raster: Raster,
-    photo: &'a Photo,
+    photo: Arc<Photo>,
     tolerance: &'a ByLevel,
 }
 
-impl Sight<'_> {
+impl<'a> Sight<'a> {
+    fn new(camera: &Camera, photo: Arc<Photo>, mesh: &Mesh, tolerance: &'a ByLevel) -> Self {
+        let camera = Pinhole::new(camera);
+        Self {
+            raster: rasterize(mesh, &camera),
+            camera,
+            photo,
+            tolerance,
+        }
+    }
+
     /// Returns the score of the photo at a spot, and the spot's place in the photo; `None` if the photo does not show
     /// the spot.
     fn score(&self, spot: &Spot) -> Option<(f32, Vec2)> {
@@ -131,8 +180,8 @@ impl Sight<'_> {
         let [width, height] = self.camera.size;
         let (x, y) = (pixel % width, pixel / width);
         // A surface in front of any pixel around the place may hide the spot.
-        let slack = self.tolerance.at(spot.position) * (1.0 + 1.0 / cosine)
-            + p.z / self.camera.mean_focal();
+        let tolerance = self.tolerance.at(spot.position);
+        let slack = tolerance * (1.0 + 1.0 / cosine) + p.z / self.camera.mean_focal();
         for (dx, dy) in [(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)] {
             let (nx, ny) = (x as isize + dx, y as isize + dy);
             if nx < 0 || ny < 0 || nx >= width as isize || ny >= height as isize {
@@ -146,7 +195,9 @@ impl Sight<'_> {
             .min(Vec2::new(width as f32, height as f32) - place)
             .min_element();
         let fade = (rim / FADE).clamp(0.01, 1.0);
-        Some((cosine * fade * self.camera.mean_focal() / p.z, place))
+        // In units of the tolerance, so that the fourth power of a score is neither too large nor too small.
+        let resolution = tolerance * self.camera.mean_focal() / p.z;
+        Some((cosine * fade * resolution, place))
     }
 }
 
@@ -181,4 +232,46 @@ pub fn to_bytes(colour: Vec3) -> [u8; 3] {
         .round()
         .to_array()
         .map(|v| v as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dapple_scene::Pose;
+
+    /// Returns numbers of -1 to 1.
+    fn numbers() -> impl FnMut() -> f32 {
+        let mut state = 1u32;
+        move || {
+            state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+            (state >> 8) as f32 / (1u32 << 23) as f32 - 1.0
+        }
+    }
+
+    #[test]
+    fn a_patch_without_view_has_no_spot_that_faces_the_camera() {
+        let mut next = numbers();
+        let mut vector = || Vec3::new(next(), next(), next());
+        let mut hidden = 0;
+        for round in 0..4000 {
+            let size = [0.01, 0.1, 0.6][round % 3];
+            let (middle, normal) = (2.0 * vector(), vector());
+            let spots: Vec<Spot> = (0..6)
+                .map(|_| Spot {
+                    position: middle + size * vector(),
+                    normal: (normal + size * vector()).normalize_or(Vec3::Z),
+                })
+                .collect();
+            let camera = Pinhole::new(&Camera::pinhole(64, 48, 60.0, Pose::IDENTITY));
+            let faces = |spot: &Spot| {
+                let to_camera = (camera.centre - spot.position).normalize_or_zero();
+                camera.to_camera(spot.position).z > 0.0
+                    && spot.normal.dot(to_camera) >= LEAST_COSINE
+            };
+            let may = Patch::around(&spots).may_be_seen(&camera);
+            assert!(may || !spots.iter().any(faces), "{spots:?}");
+            hidden += usize::from(!may);
+        }
+        assert!(hidden > 1000, "{hidden}");
+    }
 }

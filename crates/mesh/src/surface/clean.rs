@@ -1,12 +1,12 @@
 //! Cleaning: parts that cameras hardly see, surfaces that no camera sees, small holes.
 
-use crate::mesh::{Edges, Mesh, components};
+use crate::corners::Corners;
+use crate::mesh::{Mesh, components};
 use crate::raster::seen_pixels;
 use crate::view::Pinhole;
-use crate::volume::{ByLevel, DepthMap, is_same_place};
+use crate::volume::{ByLevel, DepthMap, has_support, is_same_place};
 use glam::Vec3;
 use rayon::prelude::*;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Least share of all seen pixels of a part of the mesh.
@@ -40,16 +40,11 @@ pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: &ByLevel) -> 
     let is_supported = |t: usize| {
         let [a, b, c] = mesh.corners(t);
         let middle = (a + b + c) / 3.0;
-        let (mut shows, mut sees_through) = (0, 0);
         let tolerance = tolerance.at(middle);
-        for map in maps {
-            match map.compare(middle, tolerance) {
-                Some(Ordering::Equal) => shows += 1,
-                Some(Ordering::Less) => sees_through += 1,
-                _ => {}
-            }
-        }
-        shows >= needed && sees_through <= shows
+        has_support(
+            maps.iter().map(|map| map.compare(middle, tolerance)),
+            needed,
+        )
     };
     let supported: Vec<bool> = (0..mesh.triangles.len())
         .into_par_iter()
@@ -121,15 +116,13 @@ pub fn drop_unseen(mesh: &Mesh, cameras: &[Pinhole]) -> (Mesh, Cleaned) {
 
 /// Fills holes of at most `most` edges by a fan around their middle. Returns the number of filled holes.
 pub fn fill_holes(mesh: &mut Mesh, most: usize) -> usize {
-    let edges = Edges::from_mesh(mesh);
     let mut next = BTreeMap::new();
-    for (edge, uses) in edges.groups() {
-        if let [only] = uses {
-            // The rim runs against the triangle.
-            let [a, b] = edge;
-            let (from, to) = if only.forward { (b, a) } else { (a, b) };
-            next.insert(from, to);
-        }
+    let open = Corners::from_mesh(mesh).open_edges();
+    for border in open.iter().filter(|open| open.is_border()) {
+        // The rim runs against the triangle.
+        let [a, b] = border.edge;
+        let (from, to) = if border.forward { (b, a) } else { (a, b) };
+        next.insert(from, to);
     }
     let mut filled = 0;
     while let Some((&start, _)) = next.first_key_value() {

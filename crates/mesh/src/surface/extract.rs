@@ -111,22 +111,20 @@ fn triangles_of(
     least_weight: f32,
     (parts, starts): (&[Part], &[u32]),
 ) -> Vec<[u32; 3]> {
-    let key = blocks.keys[block];
     let mut triangles = Vec::new();
+    let near = Near::around(blocks, block);
     let value = |voxel: IVec3| {
-        let (key, i) = split(voxel);
-        let i = blocks.find(key)? * VOXELS + i;
+        let (block, i) = near.find(voxel)?;
+        let i = block * VOXELS + i;
         (volume.weight[i] >= least_weight).then(|| volume.distance[i])
     };
-    let first = IVec3::from(key) * SIDE;
     // The cells around the edges of a block are in this block and in blocks below it.
-    let below = |dx: i32, dy: i32, dz: i32| blocks.find([key[0] - dx, key[1] - dy, key[2] - dz]);
     let is_empty = |block: Option<usize>| block.is_none_or(|b| parts[b].first.is_empty());
-    if (0..8).all(|i| is_empty(below(i & 1, i >> 1 & 1, i >> 2))) {
+    if near.below().all(is_empty) {
         return triangles;
     }
     for i in 0..VOXELS as i32 {
-        let voxel = first + IVec3::new(i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE);
+        let voxel = IVec3::new(i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE);
         let here = block * VOXELS + i as usize;
         if volume.weight[here] < least_weight {
             continue;
@@ -145,7 +143,7 @@ fn triangles_of(
                 cell[b] -= on_b;
                 cell[c] -= on_c;
                 let edge = 4 * axis + (on_b | on_c << 1) as usize;
-                vertex_of(blocks, cell, edge, (parts, starts))
+                vertex_of(&near, cell, edge, (parts, starts))
             });
             let [Some(p), Some(q), Some(r), Some(s)] = around else {
                 continue;
@@ -165,23 +163,41 @@ fn triangles_of(
     triangles
 }
 
-/// Returns the block of a voxel, and its index there.
-fn split(voxel: IVec3) -> (Key, usize) {
-    let block = voxel.div_euclid(IVec3::splat(SIDE));
-    let inner = voxel - block * SIDE;
-    let i = inner.x + SIDE * (inner.y + SIDE * inner.z);
-    (block.to_array(), i as usize)
+/// A block and those around it.
+struct Near([Option<usize>; 27]);
+
+impl Near {
+    fn around(blocks: &Blocks, block: usize) -> Self {
+        let key = IVec3::from(blocks.keys[block]);
+        Self(std::array::from_fn(|i| {
+            let step = IVec3::new(i as i32 % 3, i as i32 / 3 % 3, i as i32 / 9) - 1;
+            blocks.find((key + step).to_array())
+        }))
+    }
+
+    /// Returns the block and those below it.
+    fn below(&self) -> impl Iterator<Item = Option<usize>> {
+        (0..8).map(|i| self.0[(i & 1) + 3 * (i >> 1 & 1) + 9 * (i >> 2)])
+    }
+
+    /// Returns the block of a voxel, and its index there. Voxel zero is the first of the middle block.
+    fn find(&self, voxel: IVec3) -> Option<(usize, usize)> {
+        let block = voxel.div_euclid(IVec3::splat(SIDE));
+        let inner = voxel - block * SIDE;
+        let [x, y, z] = (block + 1).to_array().map(|v| v as usize);
+        let i = inner.x + SIDE * (inner.y + SIDE * inner.z);
+        Some((self.0[x + 3 * y + 9 * z]?, i as usize))
+    }
 }
 
 /// Returns the block and the index of the vertex of a cell to which an edge belongs.
 fn vertex_of(
-    blocks: &Blocks,
+    near: &Near,
     cell: IVec3,
     edge: usize,
     (parts, starts): (&[Part], &[u32]),
 ) -> Option<(usize, u32)> {
-    let (key, i) = split(cell);
-    let block = blocks.find(key)?;
+    let (block, i) = near.find(cell)?;
     let part = &parts[block];
     let first = part.first.get(i).copied().filter(|&first| first > 0)?;
     let (case, flip) = part.cases[i];

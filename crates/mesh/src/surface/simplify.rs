@@ -5,8 +5,10 @@
 //! Idea of passes with a limit of cost: meshoptimizer (MIT).
 
 use super::region::Region;
-use crate::mesh::{Edges, Mesh};
-use glam::{DMat3, DVec3};
+use crate::corners::Corners;
+use crate::mesh::Mesh;
+use dapple_scene::order::morton_order;
+use glam::{DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
 /// Weight of planes through boundary edges, so that borders keep their shape.
@@ -88,6 +90,9 @@ const SLACK: f64 = 1.5;
 /// A pass tries at least one of this number of edges, so that there are few passes.
 const LEAST_SHARE: usize = 64;
 
+/// Number of edges whose costs estimate those of all.
+const SAMPLES: usize = 1 << 16;
+
 /// Least vertices of a region.
 const REGION: usize = 1 << 14;
 
@@ -106,7 +111,7 @@ struct Work {
     on_rim: Vec<bool>,
     is_moved: Vec<bool>,
     left: usize,
-    /// Vertices of a region: consecutive ones, which are near each other in a mesh of voxels.
+    /// Vertices of a region: consecutive ones along a Morton curve.
     region: usize,
     /// Number of triangles of each region: those whose vertices are all in it at first. Triangles between regions follow.
     of_regions: Vec<usize>,
@@ -121,11 +126,11 @@ pub fn simplify(mesh: &Mesh, target: usize, most_error: f32) -> Mesh {
     let mut work = Work::new(mesh);
     let limit = f64::from(most_error) * f64::from(most_error);
     while work.left > target {
-        let mut collapses = work.collapses();
+        let collapses = work.collapses();
         let needed = (work.left - target).div_ceil(2);
         let mut tried = needed.max(collapses.len() / LEAST_SHARE);
         // The cheapest collapses may all be impossible.
-        while !work.pass(&mut collapses, target, limit, tried) {
+        while !work.pass(&collapses, target, limit, tried) {
             if tried >= collapses.len() {
                 return work.finished();
             }
@@ -135,42 +140,51 @@ pub fn simplify(mesh: &Mesh, target: usize, most_error: f32) -> Mesh {
     work.finished()
 }
 
-/// Returns the triangles by region, those between regions last, and the number of each region.
-fn by_region(mesh: &Mesh, region: usize) -> (Vec<[u32; 3]>, Vec<usize>) {
-    let regions = mesh.positions.len().div_ceil(region);
-    let mut lists = vec![Vec::new(); regions + 1];
-    for triangle in &mesh.triangles {
+/// Sorts triangles by region and place, those between regions last. Returns the number of each region.
+fn sort_by_region(triangles: &mut [[u32; 3]], vertices: usize, region: usize) -> Vec<usize> {
+    let regions = vertices.div_ceil(region);
+    let region_of = |triangle: &[u32; 3]| {
         let [a, b, c] = triangle.map(|v| v as usize / region);
-        lists[if a == b && b == c { a } else { regions }].push(*triangle);
+        if a == b && b == c { a } else { regions }
+    };
+    triangles.par_sort_unstable_by_key(|t| (region_of(t), *t));
+    let ends = (0..regions).map(|r| triangles.partition_point(|t| region_of(t) <= r));
+    let mut first = 0;
+    ends.map(|end| end - std::mem::replace(&mut first, end))
+        .collect()
+}
+
+/// Returns the positions along a Morton curve, so that a region of consecutive vertices is compact, and the triangles.
+fn along_curve(mesh: &Mesh) -> (Vec<Vec3>, Vec<[u32; 3]>) {
+    let positions: Vec<[f32; 3]> = mesh.positions.par_iter().map(Vec3::to_array).collect();
+    let order = morton_order(&positions);
+    let mut place = vec![0u32; order.len()];
+    for (new, &old) in order.iter().enumerate() {
+        place[old] = new as u32;
     }
-    let counts = lists[..regions].iter().map(Vec::len).collect();
-    (lists.concat(), counts)
+    let moved = mesh.triangles.par_iter();
+    (
+        order.par_iter().map(|&i| mesh.positions[i]).collect(),
+        moved.map(|t| t.map(|i| place[i as usize])).collect(),
+    )
 }
 
 impl Work {
     fn new(mesh: &Mesh) -> Self {
-        let origin = mesh.positions.first().map_or(DVec3::ZERO, |p| p.as_dvec3());
-        let places: Vec<DVec3> = mesh
-            .positions
-            .iter()
-            .map(|p| p.as_dvec3() - origin)
-            .collect();
+        let (positions, mut triangles) = along_curve(mesh);
+        let origin = positions.first().map_or(DVec3::ZERO, |p| p.as_dvec3());
+        let places = positions.par_iter().map(|p| p.as_dvec3() - origin);
+        let places: Vec<DVec3> = places.collect();
         let region = places.len().div_ceil(REGIONS).max(REGION);
-        let (triangles, of_regions) = by_region(mesh, region);
-        let mut degrees = vec![0; places.len()];
-        for &i in mesh.triangles.as_flattened() {
-            degrees[i as usize] += 1;
-        }
-        let mut around: Vec<Vec<u32>> = degrees.into_iter().map(Vec::with_capacity).collect();
+        let of_regions = sort_by_region(&mut triangles, places.len(), region);
+        let corners = Corners::new(&triangles, places.len());
+        let of_vertex = |v: u32| corners.of(v).iter().map(|corner| corner / 3);
+        let vertices = (0..places.len() as u32).into_par_iter();
+        let around: Vec<Vec<u32>> = vertices.map(|v| of_vertex(v).collect()).collect();
         let normal = |t: &[u32; 3]| {
             let [a, b, c] = t.map(|i| places[i as usize]);
             (b - a).cross(c - a)
         };
-        for (t, triangle) in triangles.iter().enumerate() {
-            for &i in triangle {
-                around[i as usize].push(t as u32);
-            }
-        }
         let plane = |&t: &u32| {
             let triangle = &triangles[t as usize];
             let cross = normal(triangle);
@@ -185,22 +199,17 @@ impl Work {
         let mut quadrics: Vec<Quadric> = planes.collect();
         let mut on_border = vec![false; places.len()];
         let mut on_rim = vec![false; places.len()];
-        for (edge, uses) in Edges::from_mesh(mesh).groups() {
-            if let [a, b] = uses
-                && a.forward != b.forward
-            {
+        for open in corners.open_edges() {
+            open.edge.iter().for_each(|&i| on_rim[i as usize] = true);
+            if !open.is_border() {
                 continue;
             }
-            edge.iter().for_each(|&i| on_rim[i as usize] = true);
-            let [only] = uses else {
-                continue;
-            };
-            let [a, b] = edge.map(|i| places[i as usize]);
+            let [a, b] = open.edge.map(|i| places[i as usize]);
             let along = b - a;
-            let across = along.cross(normal(&mesh.triangles[only.triangle as usize]));
+            let across = along.cross(normal(&triangles[open.triangle as usize]));
             let weight = BORDER * along.length_squared();
             let plane = Quadric::plane(across.normalize_or_zero(), a, weight);
-            for i in edge {
+            for i in open.edge {
                 quadrics[i as usize].add(&plane);
                 on_border[i as usize] = true;
             }
@@ -256,18 +265,14 @@ impl Work {
 
     /// Collapses edges, the cheapest first and each vertex at most once, as far as the cost is at most `limit`, and not
     /// much more than that of collapse `tried`. Returns true if there was one.
-    fn pass(
-        &mut self,
-        collapses: &mut [Collapse],
-        target: usize,
-        limit: f64,
-        tried: usize,
-    ) -> bool {
+    fn pass(&mut self, collapses: &[Collapse], target: usize, limit: f64, tried: usize) -> bool {
         let most_cost = match tried < collapses.len() {
             true => {
-                let by_cost = |a: &Collapse, b: &Collapse| a.cost.total_cmp(&b.cost);
-                let (_, last, _) = collapses.select_nth_unstable_by(tried, by_cost);
-                limit.min(SLACK * last.cost)
+                let step = (collapses.len() / SAMPLES).max(1);
+                let costs = collapses.iter().step_by(step).map(|c| c.cost);
+                let mut costs: Vec<f64> = costs.collect();
+                let (_, last, _) = costs.select_nth_unstable_by(tried / step, f64::total_cmp);
+                limit.min(SLACK * *last)
             }
             false => limit,
         };

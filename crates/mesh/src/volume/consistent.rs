@@ -34,15 +34,8 @@ pub fn drop_inconsistent(maps: &mut [DepthMap], tolerance: f32) -> f32 {
         let is_lone = |&pixel: &usize| {
             let point = map.point(pixel);
             let slack = tolerance * map.depth[pixel] / map.camera.mean_focal();
-            let (mut confirms, mut sees_through) = (0, 0);
-            for &other in &neighbours {
-                match maps[other].compare(point, slack) {
-                    Some(Ordering::Equal) => confirms += 1,
-                    Some(Ordering::Less) => sees_through += 1,
-                    _ => {}
-                }
-            }
-            confirms < NEEDED || sees_through > confirms
+            let compared = neighbours.iter();
+            !has_support(compared.map(|&n| maps[n].compare(point, slack)), NEEDED)
         };
         let pixels = (0..map.depth.len())
             .into_par_iter()
@@ -59,6 +52,27 @@ pub fn drop_inconsistent(maps: &mut [DepthMap], tolerance: f32) -> f32 {
         }
     }
     dropped as f32 / all.max(1) as f32
+}
+
+/// Returns true if at least `needed` maps show a point, and at most as many see through it. Stops at the first map after
+/// which the others cannot change this.
+pub fn has_support(
+    compared: impl ExactSizeIterator<Item = Option<Ordering>>,
+    needed: usize,
+) -> bool {
+    let (mut shows, mut sees_through, mut left) = (0, 0, compared.len());
+    for place in compared {
+        left -= 1;
+        match place {
+            Some(Ordering::Equal) => shows += 1,
+            Some(Ordering::Less) => sees_through += 1,
+            _ => {}
+        }
+        if shows >= needed && shows >= sees_through + left {
+            return true;
+        }
+    }
+    shows >= needed && sees_through <= shows
 }
 
 /// Returns true if two cameras have one centre, as the faces of a panorama have.
@@ -91,4 +105,27 @@ fn neighbours(maps: &[DepthMap], of: usize) -> Vec<usize> {
     found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     found.truncate(NEIGHBOURS);
     found.into_iter().map(|(_, i)| i).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn support_of_all_maps_is_known_after_some() {
+        let places = [None, Some(Ordering::Equal), Some(Ordering::Less)];
+        for needed in 1..4 {
+            for number in 0..3usize.pow(6) {
+                let list = [1, 3, 9, 27, 81, 243].map(|digit| places[number / digit % 3]);
+                let count = |place| list.iter().filter(|p| **p == place).count();
+                let shows = count(Some(Ordering::Equal));
+                let supported = shows >= needed && count(Some(Ordering::Less)) <= shows;
+                assert_eq!(has_support(list.into_iter(), needed), supported, "{list:?}");
+            }
+        }
+        let mut read = 0;
+        let shown = (0..8).map(|_| Some(Ordering::Equal)).inspect(|_| read += 1);
+        assert!(has_support(shown, 1));
+        assert_eq!(read, 4);
+    }
 }

@@ -179,9 +179,13 @@ fn observed(map: &DepthMap, grid: &Grid, place: Vec3, scale: f32) -> Option<Obse
     if w == 0.0 || depth <= 0.0 {
         return None;
     }
-    let depth = map.depth_at(at, pixel, truncation);
     // Distance to the plane of the pixel.
     let slant = map.cosine(pixel) * (place / place.z).length();
+    // The depth between the pixels is within a truncation of that of the pixel.
+    if (depth + truncation - place.z) * slant < -truncation {
+        return None;
+    }
+    let depth = map.depth_at(at, pixel, truncation);
     let signed = (depth - place.z) * slant / truncation;
     if signed < -1.0 {
         return None;

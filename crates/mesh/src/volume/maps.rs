@@ -83,16 +83,23 @@ impl DepthMap {
         let tiles = [width.div_ceil(TILE), height.div_ceil(TILE)];
         let mut map = Self {
             camera,
-            depth: pixels.iter().map(|p| p.0).collect(),
-            weight: pixels.iter().map(|p| p.1).collect(),
-            slant: pixels.iter().map(|p| p.2).collect(),
+            depth: pixels.par_iter().map(|p| p.0).collect(),
+            weight: pixels.par_iter().map(|p| p.1).collect(),
+            slant: pixels.par_iter().map(|p| p.2).collect(),
             farthest: vec![0.0; tiles[0] * tiles[1]],
             tiles,
         };
-        for (i, &depth) in map.depth.iter().enumerate() {
-            let tile = (i / width / TILE) * tiles[0] + i % width / TILE;
-            map.farthest[tile] = map.farthest[tile].max(depth);
-        }
+        let rows = map.depth.par_chunks(TILE * width);
+        let farthest = map.farthest.par_chunks_mut(tiles[0]);
+        rows.zip(farthest).for_each(|(rows, farthest)| {
+            for row in rows.chunks_exact(width) {
+                for (farthest, depths) in farthest.iter_mut().zip(row.chunks(TILE)) {
+                    *farthest = depths
+                        .iter()
+                        .fold(*farthest, |most, &depth| most.max(depth));
+                }
+            }
+        });
         map
     }
 

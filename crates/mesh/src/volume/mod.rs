@@ -8,7 +8,7 @@ mod maps;
 mod plan;
 
 pub use blocks::{Blocks, Grid, Key, SIDE, VOXELS};
-pub use consistent::{drop_inconsistent, is_same_place};
+pub use consistent::{drop_inconsistent, has_support, is_same_place};
 pub use fuse::{Volume, fuse};
 pub(crate) use levels::is_in_box;
 pub use levels::{ByLevel, Levels};

@@ -7,6 +7,7 @@ use crate::view::Pinhole;
 use dapple_base::quantiles;
 use dapple_base::{Error, Result};
 use glam::Vec3;
+use rayon::prelude::*;
 
 /// Voxels in a pixel footprint with a detail of 1, as its inverse: pixels of a photo per voxel.
 const PIXELS_PER_VOXEL: f32 = 3.0;
@@ -65,7 +66,7 @@ struct Sample {
 /// Options out of range; maps without a surface in the box; a memory limit that holds no voxels.
 pub fn plan(maps: &[DepthMap], options: &PlanOptions) -> Result<Plan> {
     check(options)?;
-    let samples: Vec<Sample> = maps.iter().flat_map(samples_of).collect();
+    let samples = all_samples(maps);
     if samples.is_empty() {
         return Err(
             Error::input("the splats show no surface from these cameras")
@@ -133,7 +134,7 @@ pub fn plan_level(
     finer: &Plan,
     factor: f32,
 ) -> Result<Option<Plan>> {
-    let samples: Vec<Sample> = maps.iter().flat_map(samples_of).collect();
+    let samples = all_samples(maps);
     let is_in = |s: &Sample, bounds| is_in_box(s.point, bounds);
     let hole = [finer.grid.low, finer.grid.high];
     let added: Vec<&Sample> = samples
@@ -223,6 +224,10 @@ fn fitted(
         .hint("allow more memory, or choose a smaller --box"))
 }
 
+fn all_samples(maps: &[DepthMap]) -> Vec<Sample> {
+    maps.par_iter().flat_map_iter(samples_of).collect()
+}
+
 fn samples_of(map: &DepthMap) -> impl Iterator<Item = Sample> + '_ {
     let [width, height] = map.camera.size;
     let focal = map.camera.mean_focal();
@@ -243,9 +248,9 @@ fn automatic_box(maps: &[DepthMap], samples: &[Sample]) -> [Vec3; 2] {
     let centres = maps.iter().map(|map| map.camera.centre);
     let middle = centres.clone().sum::<Vec3>() / maps.len().max(1) as f32;
     let spread = median(centres.map(|c| c.distance(middle)).collect());
-    let mut depths: Vec<f32> = samples.iter().map(|s| s.depth).collect();
-    depths.sort_unstable_by(f32::total_cmp);
-    let quarter = depths.get(depths.len() / 4).copied().unwrap_or(0.0);
+    let depths: Vec<f32> = samples.iter().map(|s| s.depth).collect();
+    let place = depths.len() / 4;
+    let quarter = quantiles::at(depths, place).unwrap_or_default();
     let far = (2.5 * spread).max(2.0 * quarter);
     let near: Vec<Vec3> = samples
         .iter()
@@ -262,15 +267,13 @@ fn seen_box(samples: &[Sample]) -> Option<[Vec3; 2]> {
 
 /// Returns the box between two quantiles of the points on each axis, enlarged by a twentieth.
 fn box_of(points: &[Vec3], quantile: f32) -> [Vec3; 2] {
-    let (mut low, mut high) = (Vec3::ZERO, Vec3::ZERO);
-    for k in 0..3 {
-        let mut values: Vec<f32> = points.iter().map(|p| p[k]).collect();
-        values.sort_unstable_by(f32::total_cmp);
-        let last = values.len().saturating_sub(1);
-        let cut = (last as f32 * quantile) as usize;
-        low[k] = values.get(cut).copied().unwrap_or(0.0);
-        high[k] = values.get(last - cut).copied().unwrap_or(0.0);
-    }
+    let last = points.len().saturating_sub(1);
+    let cut = (last as f32 * quantile) as usize;
+    let corner = |cut: usize| {
+        let along = |k: usize| quantiles::at(points.iter().map(|p| p[k]).collect(), cut);
+        Vec3::from([0, 1, 2].map(|k| along(k).unwrap_or_default()))
+    };
+    let (low, high) = rayon::join(|| corner(cut), || corner(last - cut));
     let margin = (high - low).max_element() * 0.05;
     [low - margin, high + margin]
 }

@@ -10,12 +10,13 @@ use crate::options::{
 };
 use crate::sparse_points::{first_renders, sparse_points};
 use crate::viewing::shown_settings;
+use dapple::BoxedEngine;
 use dapple::contract::RenderSettings;
 use dapple::glam::{DVec3, Vec3};
 use dapple::scene::edit::Similarity;
 use dapple::scene::order::gather;
 use dapple::scene::origin::middle_of;
-use dapple::scene::{Camera, Dataset, Result, Splats, load, sky};
+use dapple::scene::{Camera, Dataset, Error, Result, Splats, load, sky};
 use dapple::train::TrainConfig;
 use dapple::train::config::AppearanceModel;
 use dapple_mesh::colour::{Matched, Reduced, TextureOptions, Unseen, colour_vertices, texture};
@@ -24,6 +25,7 @@ use dapple_mesh::judge::{score_photos, sparse_distance};
 use dapple_mesh::surface::{drop_unseen, drop_unsupported, fill_holes, simplify};
 use dapple_mesh::volume::{ByLevel, PlanOptions};
 use dapple_mesh::{Fused, Mesh, PhotoSource, Pinhole, Topology, collision, fuse_views};
+use std::panic::resume_unwind;
 use std::path::Path;
 
 /// Default triangles of a mesh with a texture.
@@ -135,8 +137,15 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
     for path in std::iter::once(out).chain(args.collision.as_deref()) {
         writing::refuse(path, args.overwrite)?;
     }
-    let inputs = Inputs::read(args, out, console)?;
-    let (fused, renders) = fused(args, &inputs, console)?;
+    // A device takes half a second to open.
+    let (inputs, opened) = std::thread::scope(|threads| {
+        let opened = threads.spawn(|| args.device.open_quietly(false));
+        let inputs = Inputs::read(args, out, console);
+        let opened = opened.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok::<_, Error>((inputs?, opened?))
+    })?;
+    let engine = args.device.announced(opened, console).into_engine();
+    let (fused, renders) = fused(args, &inputs, engine, console)?;
     let voxel = fused.plan.grid.voxel;
     let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
     let truncation = fused.levels.length(fused.plan.grid.truncation);
@@ -188,8 +197,12 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
 }
 
 /// Renders and fuses the depths, and prints the plan. Also returns the colours of the renders.
-fn fused(args: &Args, inputs: &Inputs, console: &Console) -> Result<(Fused, Vec<Option<Reduced>>)> {
-    let mut engine = args.device.engine(console)?;
+fn fused(
+    args: &Args,
+    inputs: &Inputs,
+    mut engine: BoxedEngine,
+    console: &Console,
+) -> Result<(Fused, Vec<Option<Reduced>>)> {
     engine.upload(&inputs.splats, None)?;
     let cameras: Vec<Camera> = inputs
         .dataset
