@@ -6,6 +6,7 @@ use crate::commands::{
 };
 use crate::console::Console;
 use crate::help;
+use clap::parser::ValueSource;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use dapple::scene;
 
@@ -119,7 +120,11 @@ pub fn parse() -> Result<(Cli, Vec<String>), clap::Error> {
         std::env::args_os().filter_map(|arg| arg.into_string().ok()),
     );
     let matches = command.try_get_matches()?;
-    Ok((Cli::from_arg_matches(&matches)?, notes))
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    if let (Command::Train(train), Some((_, own))) = (&mut cli.command, matches.subcommand()) {
+        train.device.is_of_variable = own.value_source("device") == Some(ValueSource::EnvVariable);
+    }
+    Ok((cli, notes))
 }
 
 /// Returns a note for each older option, which the parser accepts as an alias.

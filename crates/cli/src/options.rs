@@ -28,6 +28,10 @@ pub struct DeviceOptions {
         env = "DAPPLE_DEVICE", hide_env = true)]
     pub device: Option<Device>,
 
+    /// True if the device is that of DAPPLE_DEVICE.
+    #[arg(skip)]
+    pub is_of_variable: bool,
+
     /// CPU threads, up to 16 per core [default: one per core]. Results do not depend on the number
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<usize>,

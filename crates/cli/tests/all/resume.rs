@@ -377,3 +377,30 @@ fn checkpoints_that_fail_are_told_once_and_counted() {
         "{said}"
     );
 }
+
+/// The variable sets the default of new runs. A run that began on a device continues there.
+#[test]
+fn the_variable_for_devices_does_not_move_a_run() {
+    let folder = small_capture();
+    let mut first = train("out", 40);
+    first.push("--stop-at=20".to_owned());
+    ok_in(folder.path(), &as_strs(&first));
+    let resumed = |variable: &str, more: &[&str]| {
+        let mut command = dapple();
+        command.current_dir(folder.path());
+        command
+            .env("DAPPLE_DEVICE", variable)
+            .args(["train", "--resume", "out"]);
+        common::Ran::from(command.args(more).output().unwrap())
+    };
+    let continued = resumed("gpu:no such card", &["--stop-at=30"]);
+    assert_eq!(continued.code, 0, "{}", continued.stderr);
+    assert!(
+        continued.stderr.contains("device: cpu"),
+        "{}",
+        continued.stderr
+    );
+    let named = resumed("cpu", &["--device", "gpu:no such card"]);
+    assert_ne!(named.code, 0);
+    assert!(named.stderr.contains("no such card"), "{}", named.stderr);
+}

@@ -113,7 +113,7 @@ pub struct Args {
     pub(super) view: ViewOptions,
 
     #[command(flatten)]
-    pub(super) device: DeviceOptions,
+    pub(crate) device: DeviceOptions,
 
     /// Share the Gaussians among N ranks of this process, each with an engine: on several GPUs, each holds a part of the
     /// model. Results have the same bits for any N of one kind of device. Views of a step are rendered side by side, up to

@@ -10,6 +10,7 @@ use crate::console::Console;
 use crate::options::{DeviceOptions, placed};
 use crate::training_display::Shown;
 use crate::viewing::playback;
+use dapple::Device;
 use dapple::scene::{Error, OwnSplit, Result, load};
 use dapple::train::{Checkpoint, ConfigPatch, RunFolder, RunLock, RunOrigin, Snapshots, Trainer};
 use std::path::Path;
@@ -98,7 +99,7 @@ fn again(out: &Path) -> String {
     )
 }
 
-/// Returns the devices of the options, or else of the run.
+/// Returns the devices of the command line, or else of the run, or else of the variable.
 pub(super) fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) -> DeviceOptions {
     let launch = &checkpoint.launch;
     let given = &args.device;
@@ -114,9 +115,14 @@ pub(super) fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) ->
         ranks: args.ranks_in_process,
         ..given.clone()
     };
+    let own: Option<Device> = launch.device.as_deref().and_then(|d| d.parse().ok());
+    let own = own.filter(|device| *device != Device::Auto);
     let device = given.device.clone();
     DeviceOptions {
-        device: device.or_else(|| launch.device.as_deref().and_then(|d| d.parse().ok())),
+        device: match given.is_of_variable {
+            true => own.or(device),
+            false => device.or(own),
+        },
         ..given.like_run(launch)
     }
 }
