@@ -32,7 +32,7 @@ __version__: str
 TYPES = {
     "means": "Array", "quats": "Array", "scales": "Array", "opacities": "Array", "colors": "Array", "viewmats": "Array",
     "Ks": "Array", "width": "int", "height": "int", "near_plane": "float", "far_plane": "float", "radius_clip": "float",
-    "eps2d": "float", "num_depth_samples": "int", "sh_degree": "Optional[int]", "packed": "bool", "absgrad": "bool", "tile_size": "int", "backgrounds": "Optional[Array]",
+    "eps2d": "float", "num_depth_samples": "int", "sh_degree": "Optional[int]", "packed": "bool", "absgrad": "bool", "tile_size": "int", "backgrounds": "Optional[Array]", "masks": "Optional[Array]",
     "render_mode": 'Literal["RGB", "D", "ED", "RGB+D", "RGB+ED"]', "rasterize_mode": 'Literal["classic", "antialiased"]',
     "camera_model": 'Literal["pinhole", "fisheye"]', "device": "Optional[str]", "path": "Path", "source": "Path",
     "target": "Path", "output": "Path", "capture": "Path", "config": "Optional[Path]", "out": "Optional[Path]",

@@ -8,7 +8,7 @@ use crate::frame::{CameraF32, Frame};
 use crate::model::Model;
 use crate::stages::blend_backward::Mode;
 use crate::views::Views;
-use dapple_engine::{Dropout, Part, Stage, StageTime, StepSettings, ViewId};
+use dapple_engine::{Dropout, Part, Stage, StageTime, StepSettings, TileMask, ViewId};
 use dapple_scene::Photo;
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,6 +49,8 @@ pub struct KernelSlots {
     pub part: Part,
     /// `project`: Gaussians that the step drops, and the opacity of the others.
     pub opacity: Option<Dropout>,
+    /// `project` and `emit`: tiles that a render has; `None` = all.
+    pub tiles: Option<TileMask>,
     /// `project` and `update`: Gaussians with the colours of the photo's appearance.
     pub mlp: Option<MlpColours>,
     /// `update`, before Adam: further gradients.

@@ -20,11 +20,11 @@ use crate::step::{self, Forward};
 use crate::threads;
 use crate::views::Views;
 use dapple_engine::{
-    Engine, EngineExt, ImageDerivative, OpenBatch, RenderSettings, Report, StepSettings, Trace,
-    ViewId, check_image_gradient,
+    Engine, EngineExt, ImageDerivative, OpenBatch, RenderSettings, Report, StepSettings, TileMask,
+    Trace, ViewId, check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};
-use dapple_scene::{Progress, Result};
+use dapple_scene::{Camera, Progress, Result};
 use std::sync::Arc;
 
 /// Options of the CPU engine.
@@ -45,6 +45,8 @@ pub struct CpuEngine {
     frame: Frame,
     work: Work,
     batch: OpenBatch,
+    /// Tiles of renders and derivatives; `None` = all.
+    tiles: Option<TileMask>,
     /// Results of [`dapple_engine::Sharded`] that were not returned yet.
     begun: sharded::Begun,
     reports: Vec<Report>,
@@ -68,6 +70,7 @@ impl CpuEngine {
             frame: Frame::default(),
             work: Work::default(),
             batch: OpenBatch::default(),
+            tiles: None,
             begun: sharded::Begun::default(),
             reports: Vec::new(),
         })
@@ -113,6 +116,15 @@ impl CpuEngine {
         Ok(trace)
     }
 
+    /// Prepares the camera of a render, and checks the choice of tiles.
+    fn camera(&self, camera: &Camera, settings: &RenderSettings) -> Result<CameraF32> {
+        let camera = CameraF32::new(camera)?.with(settings);
+        if let Some(tiles) = &self.tiles {
+            tiles.check(&camera)?;
+        }
+        Ok(camera)
+    }
+
     /// Executes the stages `project` to `blend` for a render.
     fn forward(&mut self, camera: &CameraF32, settings: &RenderSettings, extra: BlendExtra) {
         self.model.fit_filters(settings.antialias);
@@ -122,7 +134,10 @@ impl CpuEngine {
             camera,
             settings,
             sh_degree: settings.sh_degree.min(self.model.sh_degree),
-            slots: &KernelSlots::default(),
+            slots: &KernelSlots {
+                tiles: self.tiles.clone(),
+                ..KernelSlots::default()
+            },
             extra,
         };
         forward.run(&mut self.frame, &mut Clock::start());

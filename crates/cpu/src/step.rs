@@ -10,7 +10,7 @@ use crate::stages::blend::BlendExtra;
 use crate::stages::{
     blend, blend_backward, emit, finite, loss, order, project, ranges, sort, update,
 };
-use dapple_engine::{LossTerm, RenderSettings, Stage, StepReport};
+use dapple_engine::{LossTerm, RenderSettings, Stage, StepReport, TileMask};
 use dapple_scene::Result;
 
 /// Inputs of the stages from `project` to `blend`.
@@ -47,6 +47,7 @@ impl Forward<'_> {
             gaussians: self.params.len,
             camera: self.camera,
             settings: self.settings,
+            tiles: self.slots.tiles.as_ref(),
             extra: self.extra,
         };
         projected.run(frame, clock);
@@ -61,6 +62,8 @@ pub struct Projected<'a> {
     pub camera: &'a CameraF32,
     /// Settings of the render.
     pub settings: &'a RenderSettings,
+    /// Tiles of the render, of which `project` has listed those of each Gaussian; `None` = all.
+    pub tiles: Option<&'a TileMask>,
     /// Further output of `blend`.
     pub extra: BlendExtra,
 }
@@ -72,7 +75,7 @@ impl Projected<'_> {
         let cap = settings.max_gaussians_per_tile;
         order::run(self.gaussians, frame);
         clock.lap(Stage::Order);
-        emit::run(camera, frame);
+        emit::run(camera, self.tiles, frame);
         clock.lap(Stage::Emit);
         ranges::run(camera, cap, frame);
         clock.lap(Stage::Ranges);

@@ -9,7 +9,7 @@
 //! - An engine that watches another is a listener of [`crate::Observed`], which alone forwards calls.
 
 use crate::depth::ImageDerivative;
-use crate::extensions::{Scoring, Showing, Streaming};
+use crate::extensions::{Scoring, Showing, Streaming, Tiling};
 use crate::instruments::Instrumented;
 use crate::{
     DensifyPlan, FeatureInput, GradientParts, Gradients, MemoryPlan, OptimizerState,
@@ -124,6 +124,9 @@ pub trait Engine: Send {
 
     /// Returns the engine as [`Showing`]; `None` if the host converts its renders.
     fn showing(&mut self) -> Option<&mut dyn Showing>;
+
+    /// Returns the engine as [`Tiling`]; `None` if it renders only whole images.
+    fn tiling(&mut self) -> Option<&mut dyn Tiling>;
 
     /// Returns the engine as [`Instrumented`]; `None` if it measures nothing.
     fn instruments(&mut self) -> Option<&mut dyn Instrumented>;

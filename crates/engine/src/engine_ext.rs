@@ -4,7 +4,7 @@ use crate::extensions::Streaming;
 use crate::{
     BlendCounts, BlendGradients, Contributors, CropLoss, DepthSample, DownloadParts, Engine,
     FeatureInput, GradientParts, Gradients, ImageDerivative, OptimizerState, RenderSettings,
-    RenderedBytes, ScoreAsks, ScoredView, ViewId, ViewState,
+    RenderedBytes, ScoreAsks, ScoredView, TileMask, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
@@ -153,6 +153,28 @@ pub trait EngineExt: Engine {
         showing.contributors(camera, settings, most)
     }
 
+    /// Executes `work`, whose renders and derivatives have only these tiles: see [`crate::tiles`]. `None` = all tiles.
+    /// Afterwards the engine has all tiles again, also after an error or a panic.
+    ///
+    /// # Errors
+    /// Those of `work`; also a mask for an engine that renders only whole images, or for an image of another size.
+    fn with_tiles<R>(
+        &mut self,
+        tiles: Option<&TileMask>,
+        work: impl FnOnce(&mut Self) -> Result<R>,
+    ) -> Result<R> {
+        let Some(tiles) = tiles else {
+            return work(self);
+        };
+        let what = "this engine renders only whole images";
+        let tiling = self.tiling().ok_or_else(|| {
+            Error::unsupported(what)
+                .hint("omit the mask of tiles, or use an engine on one CPU or GPU")
+        })?;
+        tiling.choose_tiles(Some(tiles.clone()));
+        work(&mut *AllTilesAfter(self).0)
+    }
+
     /// Returns the gradients of a scalar that does not depend on depths: see [`Engine::differentiate`]. `dl_drgb` is
     /// its derivative by the rendered image (`[height, width, 3]`), `dl_dalpha` by the image's alpha
     /// (`[height, width]`, optional).
@@ -198,6 +220,17 @@ pub trait EngineExt: Engine {
 }
 
 impl<E: Engine + ?Sized> EngineExt for E {}
+
+/// Engine whose choice of tiles ends with this value.
+struct AllTilesAfter<'a, E: Engine + ?Sized>(&'a mut E);
+
+impl<E: Engine + ?Sized> Drop for AllTilesAfter<'_, E> {
+    fn drop(&mut self) {
+        if let Some(tiling) = self.0.tiling() {
+            tiling.choose_tiles(None);
+        }
+    }
+}
 
 /// # Errors
 /// The engine receives photos only all at once.

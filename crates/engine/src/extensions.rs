@@ -1,7 +1,8 @@
 //! Extensions of the engine contract: abilities that an engine may lack, each a trait that the engine returns.
 
 use crate::{
-    BlendCounts, Contributors, RenderSettings, RenderedBytes, ScoreAsks, ScoredView, ViewId,
+    BlendCounts, Contributors, RenderSettings, RenderedBytes, ScoreAsks, ScoredView, TileMask,
+    ViewId,
 };
 use dapple_scene::{Camera, Photo, Result};
 use std::sync::Arc;
@@ -73,4 +74,13 @@ pub trait Showing {
         settings: &RenderSettings,
         most: usize,
     ) -> Result<Contributors>;
+}
+
+/// Renders of chosen tiles: see [`crate::tiles`].
+pub trait Tiling {
+    /// Sets the tiles of all renders and derivatives from now on; `None` = all tiles. Training steps have all tiles.
+    /// Callers use [`EngineExt::with_tiles`](crate::EngineExt::with_tiles), which resets the choice.
+    ///
+    /// A render of an image with another number of tiles is an error: see [`TileMask::check`].
+    fn choose_tiles(&mut self, tiles: Option<TileMask>);
 }

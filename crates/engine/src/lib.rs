@@ -18,6 +18,7 @@
 //! - [`score`]: comparison of a render with its photo on the device.
 //! - [`shown`]: renders as bytes, and the Gaussians that a pixel blends.
 //! - [`sharded`]: steps of a model whose Gaussians several engines hold.
+//! - [`tiles`]: renders of chosen tiles.
 //! - [`surface`]: depth and normal of the surface that a pixel shows.
 //! - [`instruments`]: timings, counters and costs, for benchmarks and profilers.
 //!
@@ -55,6 +56,7 @@ pub mod sharded;
 pub mod shown;
 mod stage;
 pub mod surface;
+pub mod tiles;
 mod trace;
 mod train_view;
 mod upload;
@@ -66,7 +68,7 @@ pub use channel::Channel;
 pub use contract::{DownloadParts, Engine};
 pub use depth::{DepthImage, ImageDerivative};
 pub use engine_ext::EngineExt;
-pub use extensions::{Scoring, Showing, Streaming};
+pub use extensions::{Scoring, Showing, Streaming, Tiling};
 pub use features::antialias as filter_3d;
 pub use features::appearance::{self, AppearanceGrids, AppearanceSettings};
 pub use features::appearance_mlp::{self, AppearanceMlp, AppearanceMlpSettings};
@@ -94,6 +96,7 @@ pub use sharded::{ComparedView, HostShipment, Part, Sharded, Shipment, ShownPart
 pub use shown::{BlendCounts, Contributors, RenderedBytes};
 pub use stage::Stage;
 pub use surface::SurfaceImage;
+pub use tiles::TileMask;
 #[doc(hidden)]
 pub use trace::{Trace, TracedSplat};
 pub use train_view::{TrainView, ViewId};

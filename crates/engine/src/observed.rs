@@ -1,7 +1,7 @@
 //! [`Observed`]: an engine whose calls pass through a listener. It is the only code that forwards the calls of an engine:
 //! profilers and tests are listeners, so that none of them can omit a method.
 
-use crate::extensions::{Scoring, Showing, Streaming};
+use crate::extensions::{Scoring, Showing, Streaming, Tiling};
 use crate::instruments::Instrumented;
 use crate::{
     BlendCounts, Contributors, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts,
@@ -192,6 +192,11 @@ impl<L: CallListener, E: Engine + ?Sized> Engine for Observed<L, E> {
     fn showing(&mut self) -> Option<&mut dyn Showing> {
         self.engine.showing()?;
         Some(self)
+    }
+
+    /// Returns the engine inside: a choice of tiles computes nothing.
+    fn tiling(&mut self) -> Option<&mut dyn Tiling> {
+        self.engine.tiling()
     }
 
     /// Returns the engine inside: measurements are no calls.

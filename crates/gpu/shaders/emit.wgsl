@@ -16,7 +16,8 @@
 // Gaussians are numbered by their places among the visible Gaussians: see project.wgsl.
 // Bindings: views, state, groups; tiles_touched, splats2d, by place, depth_values, the places by rank, in; emit_sums, a
 // word per 256 Gaussians; emit_starts, by rank, total last; emit_blocks, by block, the rank that holds its first
-// instance; instance_tile, instance_gaussian (places), by slot, out.
+// instance; instance_tile, instance_gaussian (places), by slot, out. In permutation CHOSEN_TILES, tiles_before, by tile,
+// in: shared/tiles.
 
 #import shared/halt
 #import shared/splat2d
@@ -38,6 +39,10 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(8) var<storage, read_write> emit_blocks: array<u32>;
 @group(0) @binding(9) var<storage, read_write> instance_tile: array<u32>;
 @group(0) @binding(10) var<storage, read_write> instance_gaussian: array<u32>;
+
+#if CHOSEN_TILES
+@group(0) @binding(11) var<storage, read> tiles_before: array<u32>;
+#endif
 
 const COARSE: u32 = 256u;
 // 256 times this number still fits a word.
@@ -146,6 +151,24 @@ fn put_heads(rank: u32, first: u32) {
 #endif
     for (var row = e.first_row; row < e.end_row && at < min(end, block_end); row++) {
         let span = row_span(e, row);
+#if CHOSEN_TILES
+        tile = row * view.tiles.x + span.x;
+        let span_end = tile + span.y;
+        let chosen = chosen_in(row, span);
+        if at + chosen <= first {
+            tile = span_end;
+            at += chosen;
+        }
+        // A head for each chosen tile, never more than `project` counted.
+        for (; tile < span_end && at < min(end, block_end); tile++) {
+            if tiles_before[tile + 1u] > tiles_before[tile] {
+                if at >= first {
+                    put_head(at, first, tile, gaussian);
+                }
+                at++;
+            }
+        }
+#else
         // Never more than `project` counted.
         let count = min(span.y, end - at);
         if count > 0u {
@@ -156,6 +179,7 @@ fn put_heads(rank: u32, first: u32) {
             tile += count;
             at += count;
         }
+#endif
     }
 #if RING
     }

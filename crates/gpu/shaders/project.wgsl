@@ -19,7 +19,8 @@
 // Bindings: views (and lenses), state, geometry, sh_rest in; visible_placed, the counter, 0 before; out, by Gaussian,
 // visible_rank (0 = invisible, or one more than its place), and group_visible, a word per workgroup; by place splats2d,
 // tiles_touched, and depth_bits (depths once more by themselves, for `order` to read densely). In permutation MLP,
-// colours go through the appearance MLP of the step's view: shared/mlp.
+// colours go through the appearance MLP of the step's view: shared/mlp. In permutation CHOSEN_TILES, tiles_before, by
+// tile, in: shared/tiles.
 
 #import shared/step
 #import shared/groups
@@ -62,6 +63,10 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(13) var<storage, read_write> looked: array<vec4f>;
 @group(0) @binding(14) var<storage, read> mlp_features: array<f32>;
 #import shared/mlp_affine
+#endif
+
+#if CHOSEN_TILES
+@group(0) @binding(15) var<storage, read> tiles_before: array<u32>;
 #endif
 
 // The conic is stored times -log2(e) / 2, so that alpha is a power of two.

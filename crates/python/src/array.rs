@@ -1,6 +1,10 @@
 //! Arrays of numpy in and out.
 
-use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
+use crate::errors::exception;
+use dapple::contract::TileMask;
+use numpy::{
+    Element, PyArray1, PyArrayMethods, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -9,6 +13,20 @@ pub fn slice<'a>(array: &'a PyReadonlyArrayDyn<'_, f32>, name: &str) -> PyResult
     array
         .as_slice()
         .map_err(|_| PyValueError::new_err(format!("{name} is not C-contiguous float32")))
+}
+
+/// Chosen tiles of an image, `[tile_height, tile_width]`; `None` = all.
+pub type Tiles<'py> = Option<PyReadonlyArray2<'py, bool>>;
+
+/// Returns the choice of tiles of an image.
+pub fn tile_mask(py: Python<'_>, tiles: Tiles<'_>) -> PyResult<Option<TileMask>> {
+    let Some(tiles) = tiles else {
+        return Ok(None);
+    };
+    let [down, across] = [0, 1].map(|axis| tiles.shape()[axis] as u32);
+    let values: Vec<bool> = tiles.as_array().iter().copied().collect();
+    let mask = TileMask::new([across, down], &values);
+    mask.map(Some).map_err(|error| exception(py, &error))
 }
 
 /// Creates an array of this shape.

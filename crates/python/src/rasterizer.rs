@@ -1,6 +1,6 @@
 //! An engine behind arrays: upload, render, gradients.
 
-use crate::array::{new as array, slice};
+use crate::array::{Tiles, new as array, slice, tile_mask};
 use crate::camera::{PyCamera, by_viewmat};
 use crate::errors::{detached, exception};
 use crate::gaussians::{self, Arrays, Colours, Uploaded};
@@ -111,8 +111,10 @@ impl Rasterizer {
         })
     }
 
-    /// Renders the Gaussians of an upload. Returns colours, alpha and, with `depth`, the sum of weighted depths; colours
-    /// are over black.
+    /// Renders the Gaussians of an upload, in all tiles or in those of `tiles`. Returns colours, alpha and, with `depth`, the
+    /// sum of weighted depths; colours are over black.
+    #[pyo3(signature = (token, camera, near, dilation, depth, tiles = None))]
+    #[expect(clippy::too_many_arguments, reason = "settings of a render")]
     fn render<'py>(
         &self,
         py: Python<'py>,
@@ -121,11 +123,14 @@ impl Rasterizer {
         near: f32,
         dilation: (bool, f32),
         depth: bool,
+        tiles: Tiles<'_>,
     ) -> PyResult<Images<'py>> {
         let camera = camera.camera;
+        let tiles = tile_mask(py, tiles)?;
         let image = self.work(py, |state| {
             let settings = state.settings(token, near, dilation, depth)?;
-            state.engine.render(&camera, &settings)
+            let engine = &mut state.engine;
+            engine.with_tiles(tiles.as_ref(), |engine| engine.render(&camera, &settings))
         })?;
         let (height, width) = (camera.height as usize, camera.width as usize);
         let depth = image.depth.map(|d| d.blended);
@@ -163,8 +168,8 @@ impl Rasterizer {
     }
 
     /// Returns the gradients of a scalar by the arrays of an upload, from its derivatives by colours, alpha and the sum of
-    /// weighted depths; with `absolute` also `Gradients::absolute2d`.
-    #[pyo3(signature = (token, camera, near, dilation, by_rgb, by_alpha, by_depth = None, absolute = false))]
+    /// weighted depths; with `absolute` also `Gradients::absolute2d`. Pixels outside `tiles` give none.
+    #[pyo3(signature = (token, camera, near, dilation, by_rgb, by_alpha, by_depth = None, absolute = false, tiles = None))]
     #[expect(clippy::too_many_arguments, reason = "derivatives by all outputs")]
     fn gradients<'py>(
         &self,
@@ -177,8 +182,10 @@ impl Rasterizer {
         by_alpha: Array<'_>,
         by_depth: Option<Array<'_>>,
         absolute: bool,
+        tiles: Tiles<'_>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let camera = camera.camera;
+        let tiles = tile_mask(py, tiles)?;
         let derivative = ImageDerivative {
             rgb: slice(&by_rgb, "by_rgb")?,
             alpha: Some(slice(&by_alpha, "by_alpha")?),
@@ -194,7 +201,9 @@ impl Rasterizer {
                 true => GradientParts::AllAndAbsolute,
                 false => GradientParts::All,
             };
-            let found = engine.differentiate(&camera, &settings, &derivative, parts)?;
+            let found = engine.with_tiles(tiles.as_ref(), |engine| {
+                engine.differentiate(&camera, &settings, &derivative, parts)
+            })?;
             let of = state.uploaded.as_ref().ok_or_else(stale)?;
             let pose = found.pose;
             let n = found.opacities.len();

@@ -4,13 +4,14 @@
 //! both sides without a wait of the host ([`semaphores`]): each call follows a value that CUDA signals, and signals a value
 //! for which CUDA waits. A value 0 is neither waited for nor signalled.
 
-use crate::array;
+use crate::array::{self, Tiles, tile_mask};
 use crate::camera::{PyCamera, by_viewmat};
 use crate::rasterizer::{Rasterizer, State};
 use dapple::runtime::wgpu;
 use dapple::scene::sh_coefficient_count;
 use dapple::{
-    BackwardAsks, BoxedEngine, DeviceBuffers, Error, RenderSettings, Result, RowsOf, Splats,
+    BackwardAsks, BoxedEngine, DeviceBuffers, EngineExt, Error, RenderSettings, Result, RowsOf,
+    Splats,
 };
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -132,8 +133,11 @@ pub fn load_rows(
 }
 
 /// Renders into shared memory: `[height, width, 4]`, colours over black and transmittance. Waits. With `keep`, the
-/// gradients of this render do not render again if nothing else is rendered in between.
+/// gradients of this render do not render again if nothing else is rendered in between. With `tiles`, only these are
+/// rendered.
 #[pyfunction]
+#[pyo3(signature = (rasterizer, image, camera, sh_degree, near, dilation, keep, tiles = None))]
+#[expect(clippy::too_many_arguments, reason = "settings of a render")]
 pub fn render_shared(
     rasterizer: &Bound<'_, Rasterizer>,
     image: u64,
@@ -142,14 +146,16 @@ pub fn render_shared(
     near: f32,
     dilation: (bool, f32),
     keep: bool,
+    tiles: Tiles<'_>,
 ) -> PyResult<()> {
+    let tiles = tile_mask(rasterizer.py(), tiles)?;
     let settings = settings(sh_degree, near, dilation);
     let camera = camera.camera;
     rasterizer.get().work(rasterizer.py(), |state| {
         let image = state.buffer(image)?;
-        state
-            .on_device()?
-            .forward_to(&camera, &settings, &image, keep)
+        state.on_device()?.with_tiles(tiles.as_ref(), |engine| {
+            engine.forward_to(&camera, &settings, &image, keep)
+        })
     })
 }
 
@@ -157,8 +163,11 @@ pub fn render_shared(
 /// `after`, and the rows of `load_rows`; `sum` is whether they are added to those of the last call, and whether the sums are
 /// written. `places` are those of gradients by projected centres, and of their absolute sums, if they are wanted.
 /// Writes them into the third, and signals `then`: see [`DeviceBuffers::gradient_rows`]. Waits only for the
-/// gradient by the camera's matrix, if it is wanted.
+/// gradient by the camera's matrix, if it is wanted. Pixels outside `tiles` give none.
 #[pyfunction]
+#[pyo3(signature = (
+    rasterizer, memory, gaussians, camera, sh_degree, near, dilation, places, sum, wants_viewmat, order, tiles = None
+))]
 #[expect(
     clippy::too_many_arguments,
     reason = "a render, its sum and its place in the order"
@@ -175,7 +184,9 @@ pub fn gradients_shared<'py>(
     sum: (bool, bool),
     wants_viewmat: bool,
     order: (u64, u64),
+    tiles: Tiles<'_>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let tiles = tile_mask(rasterizer.py(), tiles)?;
     let settings = settings(sh_degree, near, dilation);
     let camera = camera.camera;
     let pose = rasterizer.get().work(rasterizer.py(), |state| {
@@ -193,9 +204,9 @@ pub fn gradients_shared<'py>(
             adds,
             absolute: absolute.is_some(),
         };
-        state
-            .on_device()?
-            .backward_to(&camera, &settings, &derivative, asks)?;
+        state.on_device()?.with_tiles(tiles.as_ref(), |engine| {
+            engine.backward_to(&camera, &settings, &derivative, asks)
+        })?;
         state.signal_with_next(then);
         let engine = state.on_device()?;
         let of = RowsOf {

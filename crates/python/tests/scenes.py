@@ -51,6 +51,13 @@ def scene(n=60, seed=0, degree=None, channels=3, cameras=2):
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
+def masks(*batch):
+    """Returns chosen tiles of two cameras, about half of them, and their pixels, [..., 2, HEIGHT, WIDTH, 1]."""
+    tiles = np.random.default_rng(11).random(batch + (2, -(-HEIGHT // 16), -(-WIDTH // 16))) < 0.5
+    pixels = tiles.repeat(16, -2).repeat(16, -1)[..., :HEIGHT, :WIDTH, None]
+    return tiles, pixels
+
+
 def random(*shape, seed=0, low=-1.0, high=1.0):
     """Returns uniform numbers, equal for equal arguments."""
     return np.random.default_rng([seed, *shape]).uniform(low, high, shape).astype(np.float32)

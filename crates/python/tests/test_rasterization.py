@@ -11,7 +11,7 @@ import numpy as np
 import dapple_gs as dapple
 from dapple_gs import _projection
 
-from .scenes import HEIGHT, WIDTH, scene
+from .scenes import HEIGHT, WIDTH, masks, scene
 
 
 def options_of(**changed):
@@ -331,6 +331,82 @@ class Mistakes(unittest.TestCase):
         turned = dict(arrays, means=np.asfortranarray(arrays["means"]))
         np.testing.assert_array_equal(dapple.rasterization(**turned, width=WIDTH, height=HEIGHT)[0],
                                       dapple.rasterization(**arrays, width=WIDTH, height=HEIGHT)[0])
+
+
+class ChosenTiles(unittest.TestCase):
+    """`masks`: only some tiles are rendered and differentiated."""
+
+    CALLS = (({}, {}), ({"degree": 2}, {"sh_degree": 2}), ({"channels": 5}, {"render_mode": "RGB+ED"}), ({}, {"render_mode": "D"}),
+             ({}, {"absgrad": True}), ({}, {"far_plane": 4.2}))
+
+    def test_other_tiles_have_the_background_and_no_gradient(self):
+        tiles, pixels = masks()
+        self.assertTrue(0 < tiles.sum() < tiles.size)
+        for options, call in self.CALLS:
+            arrays = scene(**options)
+            behind = np.full((2, options.get("channels", 3)), 0.25, np.float32)
+            if call.get("render_mode") != "D":
+                call = {**call, "backgrounds": behind}
+            whole, covered, vjp_whole = dapple.rasterization_vjp(**arrays, width=WIDTH, height=HEIGHT, **call)
+            image, alphas, vjp = dapple.rasterization_vjp(**arrays, width=WIDTH, height=HEIGHT, masks=tiles, **call)
+            colors = np.zeros(image.shape[-1], np.float32)
+            colors[: len(behind[0])] = 0.0 if call.get("render_mode") == "D" else 0.25
+            np.testing.assert_array_equal(image, np.where(pixels, whole, colors))
+            np.testing.assert_array_equal(alphas, np.where(pixels, covered, np.float32(0)))
+            rng = np.random.default_rng(1)
+            by_image, by_alphas = (rng.normal(size=out.shape).astype(np.float32) for out in (image, alphas))
+            found, expected = vjp(by_image, by_alphas), vjp_whole(by_image * pixels, by_alphas * pixels)
+            self.assertEqual(set(found), set(expected))
+            for name, gradient in expected.items():
+                if name != "backgrounds":
+                    scale = abs(gradient).max() + 1e-6
+                    np.testing.assert_allclose(found[name] / scale, gradient / scale, atol=1e-5, err_msg=f"{name} {call}")
+            if "backgrounds" in call:
+                # The background is all of the other tiles.
+                share = np.einsum("chwx,chw->cx", by_image[..., : behind.shape[1]], 1 - alphas[..., 0])
+                np.testing.assert_allclose(found["backgrounds"], share, rtol=1e-4, atol=1e-4)
+
+    def test_all_tiles_are_no_mask_and_no_tile_is_the_background(self):
+        arrays = scene()
+        plain = dapple.rasterization_vjp(**arrays, width=WIDTH, height=HEIGHT)
+        every = dapple.rasterization_vjp(**arrays, width=WIDTH, height=HEIGHT, masks=np.ones((2, 3, 3), bool))
+        none = dapple.rasterization_vjp(**arrays, width=WIDTH, height=HEIGHT, masks=np.zeros((2, 3, 3), bool))
+        weights = np.random.default_rng(2).normal(size=plain[0].shape).astype(np.float32)
+        np.testing.assert_array_equal(every[0], plain[0])
+        for name, gradient in plain[2](weights).items():
+            np.testing.assert_array_equal(every[2](weights)[name], gradient, name)
+        self.assertFalse(none[0].any() or none[1].any())
+        self.assertFalse(any(gradient.any() for gradient in none[2](weights).values()))
+        # The choice ends with its call.
+        np.testing.assert_array_equal(dapple.rasterization(**arrays, width=WIDTH, height=HEIGHT)[0], plain[0])
+
+    def test_batches_are_their_elements(self):
+        parts, (tiles, _) = [scene(seed=i) for i in range(3)], masks(3)
+        image, _, _ = dapple.rasterization(**{name: np.stack([part[name] for part in parts]) for name in parts[0]},
+                                           width=WIDTH, height=HEIGHT, masks=tiles)
+        for i, part in enumerate(parts):
+            np.testing.assert_array_equal(image[i], dapple.rasterization(**part, width=WIDTH, height=HEIGHT, masks=tiles[i])[0])
+
+    def test_masks_are_views(self):
+        arrays, (tiles, _) = scene(), masks()
+        expected = dapple.rasterization(**arrays, width=WIDTH, height=HEIGHT, masks=tiles)[0]
+        turned = np.asfortranarray(tiles)
+        np.testing.assert_array_equal(dapple.rasterization(**arrays, width=WIDTH, height=HEIGHT, masks=turned)[0], expected)
+
+    def test_mistakes_name_the_argument(self):
+        tiles, _ = masks()
+        for kind, hint, wrong in (
+            (dapple.ArgumentTypeError, "astype(bool)", tiles.astype(np.float32)),
+            (dapple.ArgumentTypeError, "bool", tiles.tolist()),
+            (dapple.InputError, "16 x 16", tiles[:1]),
+            (dapple.InputError, "16 x 16", tiles[0]),
+            (dapple.InputError, "16 x 16", tiles[:, :2]),
+            (dapple.InputError, "16 x 16", np.ones((2, HEIGHT, WIDTH), bool)),
+        ):
+            with self.assertRaises(kind) as raised:
+                dapple.rasterization(**scene(), width=WIDTH, height=HEIGHT, masks=wrong)
+            self.assertEqual(raised.exception.place, "masks")
+            self.assertIn(hint, str(raised.exception))
 
 
 class Processes(unittest.TestCase):

@@ -9,7 +9,7 @@ import numpy as np
 import dapple_gs as dapple
 from dapple_gs._engines import default_device
 
-from .scenes import HEIGHT, WIDTH, scene, torch_or_skip
+from .scenes import HEIGHT, WIDTH, masks, scene, torch_or_skip
 
 torch = torch_or_skip()
 
@@ -78,6 +78,40 @@ class Rasterization(unittest.TestCase):
         image, _, info = render(tensors())
         image.sum().backward()
         self.assertFalse(hasattr(info["means2d"], "absgrad"))
+
+    def test_chosen_tiles_are_those_of_numpy(self):
+        tiles, _ = masks()
+        weights = np.random.default_rng(4).normal(size=(2, HEIGHT, WIDTH, 3)).astype(np.float32)
+        expected, _, vjp = dapple.rasterization_vjp(**scene(), width=WIDTH, height=HEIGHT, masks=tiles)
+        by = vjp(weights)
+        # Masks need not be tensors: they have no gradient.
+        for chosen in (torch.from_numpy(tiles.copy()), tiles.copy()):
+            arrays = tensors()
+            image, _, _ = render(arrays, masks=chosen)
+            # The backward pass has the tiles of the render.
+            chosen[...] = True
+            np.testing.assert_array_equal(image.detach().numpy(), expected)
+            (image * torch.from_numpy(weights)).sum().backward()
+            for name in ("means", "quats", "scales", "opacities", "colors", "viewmats"):
+                np.testing.assert_array_equal(arrays[name].grad.numpy(), by[name], name)
+        with torch.no_grad():
+            np.testing.assert_array_equal(render(arrays, masks=tiles)[0].numpy(), expected)
+
+    def test_chosen_tiles_of_batches(self):
+        parts, (tiles, _) = [scene(seed=i) for i in range(3)], masks(3)
+        arrays = {name: torch.from_numpy(np.stack([part[name] for part in parts])) for name in parts[0]}
+        image, _, _ = render(arrays, masks=torch.from_numpy(tiles))
+        for i, part in enumerate(parts):
+            expected = dapple.rasterization(**part, width=WIDTH, height=HEIGHT, masks=tiles[i])[0]
+            np.testing.assert_array_equal(image[i].numpy(), expected)
+
+    def test_masks_of_another_type_are_refused(self):
+        tiles = torch.from_numpy(masks()[0])
+        with self.assertRaisesRegex(dapple.ArgumentTypeError, r"masks\.bool\(\)"):
+            render(tensors(), masks=tiles.float())
+        with self.assertRaises(dapple.InputError) as raised:
+            render(tensors(), masks=tiles[..., :2])
+        self.assertEqual(raised.exception.place, "masks")
 
     def test_without_gradients(self):
         image, _, info = render(tensors(requires_grad=False))
@@ -183,7 +217,8 @@ class SharedMemory(unittest.TestCase):
     def test_images_and_gradients_are_those_of_staged_calls(self):
         backgrounds = torch.tensor([[0.2, 0.7, 0.1], [0.9, 0.0, 0.4]])
         for options, call, behind in (({}, {}, None), ({}, {"absgrad": True}, backgrounds), ({"degree": 3}, {"sh_degree": 3}, None),
-                                      ({"degree": 3}, {"sh_degree": 1}, backgrounds), ({"degree": 2}, {"sh_degree": 0}, None)):
+                                      ({"degree": 3}, {"sh_degree": 1}, backgrounds), ({}, {"masks": masks()[0]}, backgrounds),
+                                      ({"degree": 2}, {"sh_degree": 0}, None)):
             weights = torch.from_numpy(np.random.default_rng(2).normal(size=(2, HEIGHT, WIDTH, 3)).astype(np.float32))
             expected, by, centres = self.gradients("cpu", weights, options, call, behind)
             image, found, own = self.gradients("cuda", weights, options, call, behind)

@@ -10,8 +10,8 @@ use dapple_engine::sharded::{FIRST_BLOCKS, check_settings};
 use dapple_engine::{
     DensifyPlan, DownloadParts, Engine, EngineExt, FeatureInput, GradientParts, Gradients,
     ImageDerivative, MemoryPlan, OpenBatch, OptimizerState, Part, PosedCamera, RenderSettings,
-    Rendered, Report, Scoring, Sharded, Showing, StepSettings, Streaming, TrainView, ViewId,
-    ViewState, ViewStep, check_upload,
+    Rendered, Report, Scoring, Sharded, Showing, StepSettings, Streaming, Tiling, TrainView,
+    ViewId, ViewState, ViewStep, check_upload,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::panic::resume_unwind;
@@ -401,6 +401,10 @@ impl<E: Sharded> Engine for RanksEngine<E> {
     }
 
     fn showing(&mut self) -> Option<&mut dyn Showing> {
+        None
+    }
+
+    fn tiling(&mut self) -> Option<&mut dyn Tiling> {
         None
     }
 

@@ -14,8 +14,8 @@ use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
     BlendCounts, Contributors, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts,
     Gradients, ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered,
-    RenderedBytes, Report, Scoring, Showing, StepSettings, Streaming, TrainView, ViewId,
-    check_photo, check_upload, check_views,
+    RenderedBytes, Report, Scoring, Showing, StepSettings, Streaming, TileMask, Tiling, TrainView,
+    ViewId, check_photo, check_upload, check_views,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Engine for CpuEngine {
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
-        let camera = CameraF32::new(camera)?.with(settings);
+        let camera = self.camera(camera, settings)?;
         on_pool(self, |engine| {
             engine.forward(&camera, settings, BlendExtra::depths(settings.depth));
             if settings.surface {
@@ -137,7 +137,7 @@ impl Engine for CpuEngine {
         derivative: &ImageDerivative<'_, f32>,
         parts: GradientParts,
     ) -> Result<Gradients<f32>> {
-        let camera = CameraF32::new(camera)?.with(settings);
+        let camera = self.camera(camera, settings)?;
         let mode = Mode {
             absolute: parts == GradientParts::AllAndAbsolute,
             depths: derivative.depth.is_some(),
@@ -169,6 +169,10 @@ impl Engine for CpuEngine {
     }
 
     fn showing(&mut self) -> Option<&mut dyn Showing> {
+        Some(self)
+    }
+
+    fn tiling(&mut self) -> Option<&mut dyn Tiling> {
         Some(self)
     }
 
@@ -209,7 +213,7 @@ impl Showing for CpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
     ) -> Result<RenderedBytes> {
-        let camera = CameraF32::new(camera)?.with(settings);
+        let camera = self.camera(camera, settings)?;
         on_pool(self, |engine| {
             engine.forward(&camera, settings, BlendExtra::Nothing);
         });
@@ -217,7 +221,7 @@ impl Showing for CpuEngine {
     }
 
     fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
-        let camera = CameraF32::new(camera)?.with(settings);
+        let camera = self.camera(camera, settings)?;
         on_pool(self, |engine| {
             engine.forward(&camera, settings, BlendExtra::Counts);
         });
@@ -231,11 +235,17 @@ impl Showing for CpuEngine {
         most: usize,
     ) -> Result<Contributors> {
         Contributors::check(most)?;
-        let camera = CameraF32::new(camera)?.with(settings);
+        let camera = self.camera(camera, settings)?;
         on_pool(self, |engine| {
             engine.forward(&camera, settings, BlendExtra::Nothing);
             engine.find_contributors(&camera, settings, most);
         });
         Ok(self.contributors_of(&camera, most))
+    }
+}
+
+impl Tiling for CpuEngine {
+    fn choose_tiles(&mut self, tiles: Option<TileMask>) {
+        self.tiles = tiles;
     }
 }

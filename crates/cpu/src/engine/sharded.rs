@@ -93,6 +93,7 @@ impl Sharded for CpuEngine {
                 gaussians,
                 camera: &camera,
                 settings,
+                tiles: None,
                 extra: BlendExtra::depths(settings.depth),
             };
             projected.run(&mut engine.frame, &mut Clock::start());
@@ -228,6 +229,7 @@ impl CpuEngine {
                 gaussians: origins.len(),
                 camera: &camera,
                 settings: render,
+                tiles: None,
                 extra: BlendExtra::Nothing,
             };
             projected.run(frame, &mut clock);

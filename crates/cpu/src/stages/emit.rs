@@ -1,4 +1,4 @@
-//! `emit`: writes one instance per (Gaussian, tile), in depth order.
+//! `emit`: writes one instance per (Gaussian, tile), in depth order; in a render of chosen tiles, of these only.
 //!
 //! 1. Gather the tile lists of each chunk of the depth order and sum their tiles; a prefix sum gives each chunk its place.
 //!    Neighbours in depth are far apart in memory: a loop that only gathers has many of these reads in flight.
@@ -9,6 +9,7 @@ use crate::frame::{
     CameraF32, Frame, PROJECT_CHUNK, Span, TileSpans, grow, grow_cells, rank_chunk,
     split_by_lengths,
 };
+use dapple_engine::TileMask;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -20,7 +21,7 @@ const GATHERED: usize = 4;
 
 /// Fills `ranked`, `instance_tile`, `instance_gaussian`, `first_instance`, `histograms`, `emit_starts` and
 /// `counts.instances`.
-pub fn run(camera: &CameraF32, frame: &mut Frame) {
+pub fn run(camera: &CameraF32, chosen: Option<&TileMask>, frame: &mut Frame) {
     let visible = frame.counts.visible as usize;
     let size = rank_chunk(visible);
     let tiles = camera.tile_count();
@@ -80,7 +81,10 @@ pub fn run(camera: &CameraF32, frame: &mut Frame) {
                     gaussians,
                     histogram,
                 };
-                chunk.write(keys, ranked);
+                match chosen {
+                    None => chunk.write(keys, ranked, |_| true),
+                    Some(chosen) => chunk.write(keys, ranked, |tile| chosen.is_chosen(tile)),
+                }
             },
         );
 }
@@ -102,7 +106,7 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    fn write(self, keys: &[AtomicU64], lists: &[TileSpans]) {
+    fn write(self, keys: &[AtomicU64], lists: &[TileSpans], is_chosen: impl Fn(u32) -> bool) {
         self.histogram.fill(0);
         let mut at = 0;
         for (keys, lists) in keys.chunks(AHEAD).zip(lists.chunks(AHEAD)) {
@@ -128,10 +132,11 @@ impl Chunk<'_> {
                 for (span, row) in spans.iter().zip(0u32..) {
                     let row = u32::from(list.row) + (row >> u32::from(self.is_ring));
                     let row = row * self.tiles_across;
-                    for x in u32::from(span.first)..u32::from(span.last) + 1 {
-                        self.tiles[at] = row + x;
+                    let tiles = row + u32::from(span.first)..row + u32::from(span.last) + 1;
+                    for tile in tiles.filter(|&tile| is_chosen(tile)) {
+                        self.tiles[at] = tile;
                         self.gaussians[at] = gaussian;
-                        self.histogram[(row + x) as usize] += 1;
+                        self.histogram[tile as usize] += 1;
                         at += 1;
                     }
                 }

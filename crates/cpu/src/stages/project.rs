@@ -7,6 +7,7 @@
 //!    Its half width is sqrt(that * variance), tighter than three sigma for all but opaque Gaussians.
 //! 3. For each tile row that the ellipse crosses, compute the exact range of tile columns. The part of
 //!    the ellipse in the row's band of pixel centres is convex, so its projection on x is an interval.
+//!    In a render of chosen tiles, a Gaussian that touches none of them is invisible.
 
 use crate::blocks::Blocks;
 use crate::blocks::component;
@@ -18,7 +19,7 @@ use crate::sh;
 use crate::simd::{M, ROW, Row, Splat, V, V3, dot, each, parts};
 use dapple_engine::camera_model::copies;
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
-use dapple_engine::{Dropout, Part};
+use dapple_engine::{Dropout, Part, TileMask};
 use pulp::Simd;
 use rayon::prelude::*;
 use std::marker::PhantomData;
@@ -72,6 +73,7 @@ fn run_with<C: Projector, const ANTIALIAS: bool>(
                 camera,
                 sh_degree,
                 dropout: slots.opacity,
+                tiles: slots.tiles.as_ref(),
                 part: slots.part,
                 first: chunk * PROJECT_CHUNK,
                 splats2d,
@@ -90,6 +92,8 @@ struct Chunk<'a, C: Projector, const ANTIALIAS: bool> {
     camera: &'a CameraF32,
     sh_degree: u8,
     dropout: Option<Dropout>,
+    /// Tiles of the render; `None` = all.
+    tiles: Option<&'a TileMask>,
     /// Indices of the Gaussians in the model.
     part: Part,
     /// First Gaussian of this chunk.
@@ -159,8 +163,9 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, C, ANTIAL
                 let splat: Splat2d = bytemuck::cast(fields);
                 splats2d[lane] = splat;
                 let conic = lanes.conic.map(|row| row.0[lane]);
-                spans_of[lane] =
-                    touched_tiles(&splat, conic, lanes.level.0[lane], self.camera, self.spans);
+                let level = lanes.level.0[lane];
+                let (camera, tiles) = (self.camera, self.tiles);
+                spans_of[lane] = touched_tiles(&splat, (conic, level), camera, tiles, self.spans);
             }
         }
     }
@@ -245,13 +250,14 @@ fn colour<S: Simd>(
 }
 
 /// Lists the tiles whose pixel centres the ellipse `d^T conic d <= level` reaches. On a ring a row of tiles has two
-/// spans, one for each copy of the ellipse: see [`dapple_engine::camera_model::copies`].
+/// spans, one for each copy of the ellipse: see [`dapple_engine::camera_model::copies`]. Of `tiles`, only chosen ones are
+/// counted, and spans may have others.
 #[inline(always)]
 fn touched_tiles(
     splat: &Splat2d,
-    conic: [f32; 4],
-    level: f32,
+    (conic, level): ([f32; 4], f32),
     camera: &CameraF32,
+    tiles: Option<&TileMask>,
     spans: &mut Vec<Span>,
 ) -> TileSpans {
     // Alpha is compared with 1/255 per pixel anyway. The margin only prevents that rounding here drops
@@ -284,10 +290,16 @@ fn touched_tiles(
         level,
         size: [width, height],
     };
-    let mut push = |span: Option<[u32; 2]>| {
+    let mut push = |row: u32, span: Option<[u32; 2]>| {
         spans.push(match span {
             Some([first, last]) => {
-                list.tiles += last - first + 1;
+                list.tiles += match tiles {
+                    None => last - first + 1,
+                    Some(tiles) => {
+                        let row = row * camera.tiles[0];
+                        tiles.count(row + first, row + last)
+                    }
+                };
                 Span {
                     first: first as u16,
                     last: last as u16,
@@ -300,12 +312,12 @@ fn touched_tiles(
     if is_ring {
         let ([left, right], count) = copies(mx, width, camera.tiles[0]);
         for row in first_row..=last_row {
-            push(ellipse.tiles(left, row, [0, count]));
-            push(ellipse.tiles(right, row, [count, camera.tiles[0]]));
+            push(row, ellipse.tiles(left, row, [0, count]));
+            push(row, ellipse.tiles(right, row, [count, camera.tiles[0]]));
         }
     } else {
         for row in first_row..=last_row {
-            push(ellipse.tiles(mx, row, [0, camera.tiles[0]]));
+            push(row, ellipse.tiles(mx, row, [0, camera.tiles[0]]));
         }
     }
     if list.tiles == 0 {

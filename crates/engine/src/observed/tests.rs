@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 use super::*;
-use crate::EngineExt;
+use crate::{EngineExt, TileMask};
 use dapple_scene::Pose;
 use std::sync::{Mutex, PoisonError};
 
@@ -29,6 +29,7 @@ struct Logging {
     log: Log,
     /// True to have all extensions.
     extends: bool,
+    tiles: Option<TileMask>,
 }
 
 impl Engine for Logging {
@@ -107,6 +108,9 @@ impl Engine for Logging {
     fn showing(&mut self) -> Option<&mut dyn Showing> {
         self.extends.then_some(self as _)
     }
+    fn tiling(&mut self) -> Option<&mut dyn Tiling> {
+        self.extends.then_some(self as _)
+    }
     fn instruments(&mut self) -> Option<&mut dyn Instrumented> {
         None
     }
@@ -124,6 +128,12 @@ impl Streaming for Logging {
     fn announce(&mut self, _: ViewId, _: Option<Arc<Photo>>) -> Result<()> {
         self.log.push("Announce");
         Ok(())
+    }
+}
+
+impl Tiling for Logging {
+    fn choose_tiles(&mut self, tiles: Option<TileMask>) {
+        self.tiles = tiles;
     }
 }
 
@@ -250,6 +260,7 @@ fn every_call_passes_the_listener_and_reaches_the_engine() {
         Box::new(Logging {
             log: inside.clone(),
             extends: true,
+            tiles: None,
         })
     };
     let boxed: Box<dyn Engine> = logging();
@@ -281,6 +292,7 @@ fn an_observed_engine_has_the_extensions_of_the_engine_inside() {
     let inside = Logging {
         log: Log::default(),
         extends: false,
+        tiles: None,
     };
     let mut observed = Observed::new(listener, Box::new(inside));
     let engine: &mut dyn Engine = &mut observed;
@@ -303,4 +315,37 @@ fn an_observed_engine_has_the_extensions_of_the_engine_inside() {
     assert_eq!(bytes.rgba, [255; 48]);
     assert!(engine.blend_counts(&camera, &settings).is_err());
     assert!(engine.contributors(&camera, &settings, 4).is_err());
+    let tiles = TileMask::new([1, 1], &[true]).unwrap();
+    let refused = engine.with_tiles(Some(&tiles), |_| Ok(())).unwrap_err();
+    assert!(
+        refused.to_string().contains("only whole images"),
+        "{refused}"
+    );
+    engine.with_tiles(None, |_| Ok(())).unwrap();
+}
+
+#[test]
+fn tiles_are_chosen_for_a_closure_only() {
+    let listener = Listens {
+        calls: Log::default(),
+        fails: false,
+    };
+    let inside = Logging {
+        log: Log::default(),
+        extends: true,
+        tiles: None,
+    };
+    let mut engine = Observed::new(listener, Box::new(inside));
+    let tiles = TileMask::new([2, 1], &[true, false]).unwrap();
+    for fails in [false, true] {
+        let ended = engine.with_tiles(Some(&tiles), |engine| {
+            assert_eq!(engine.inner().tiles.as_ref(), Some(&tiles));
+            match fails {
+                true => Err(Error::internal("a fault")),
+                false => Ok(()),
+            }
+        });
+        assert_eq!(ended.is_err(), fails);
+        assert_eq!(engine.inner().tiles, None);
+    }
 }

@@ -11,6 +11,9 @@
 // In permutation RING the image is a ring: the tiles from the left see one copy of the ellipse, the others the next
 // one (engine::camera_model), and each copy is listed among its tiles.
 //
+// In permutation CHOSEN_TILES a render has only some tiles: `project` counts and `emit` lists only these. The including
+// shader binds tiles_before, the number of chosen tiles before each tile, total last.
+//
 // `project` counts with the functions that `emit` lists with, over numbers that splats2d holds exactly. Every sum of
 // products is an explicit fma, so that no compiler contracts it in only one of the two. `emit` tolerates a difference
 // nevertheless: see emit.wgsl.
@@ -141,10 +144,22 @@ fn count_tiles(e: Ellipse, view: View) -> u32 {
 }
 #endif
 
+#if CHOSEN_TILES
+// Returns the number of chosen tiles of a row's span.
+fn chosen_in(row: u32, span: vec2u) -> u32 {
+    let first = row * views[step.view].tiles.x + span.x;
+    return tiles_before[first + span.y] - tiles_before[first];
+}
+#endif
+
 fn count_rows(e: Ellipse) -> u32 {
     var count = 0u;
     for (var row = e.first_row; row < e.end_row; row++) {
+#if CHOSEN_TILES
+        count += chosen_in(row, row_span(e, row));
+#else
         count += row_span(e, row).y;
+#endif
     }
     return count;
 }

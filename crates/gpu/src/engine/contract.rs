@@ -6,7 +6,7 @@ use dapple_engine::{
     BlendCounts, Contributors, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts,
     Gradients, ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered,
     RenderedBytes, Report, ScoreAsks, ScoredView, Scoring, Showing, StepSettings, Streaming,
-    TrainView, ViewId,
+    Tiling, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -106,6 +106,10 @@ impl Engine for GpuEngine {
     }
 
     fn showing(&mut self) -> Option<&mut dyn Showing> {
+        Some(self)
+    }
+
+    fn tiling(&mut self) -> Option<&mut dyn Tiling> {
         Some(self)
     }
 

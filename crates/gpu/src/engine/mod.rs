@@ -10,7 +10,8 @@
 //! This file has the options and the engine's fields. `contract` has the entry points, `commands` steps and rounds,
 //! `pictures` renders, `render_times` times them, `on_device` renders that stay on the device, `rows`
 //! parameters in rows. `scores` compares renders with photos, `shown`
-//! makes 8-bit renders, `views` handles cameras and photos, `state` splats and checkpoints.
+//! makes 8-bit renders, `views` handles cameras and photos, `state` splats and checkpoints, `tiles` renders of chosen
+//! tiles.
 
 mod commands;
 mod contract;
@@ -24,6 +25,7 @@ mod scores;
 pub(crate) mod sharded;
 mod shown;
 mod state;
+mod tiles;
 mod views;
 
 use crate::features::{FeatureContext, Features};
@@ -35,7 +37,7 @@ use crate::ring::RingBuffer;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, catalogue, layout};
-use dapple_engine::{DensifyPlan, OpenBatch, Report, StepSettings, ViewId};
+use dapple_engine::{DensifyPlan, OpenBatch, Report, StepSettings, TileMask, ViewId};
 use dapple_runtime::{CommandList, Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
 use dapple_scene::{Error, Result};
 use on_device::KeptRenders;
@@ -122,6 +124,8 @@ pub struct GpuEngine {
     pub(crate) views_changed: bool,
     /// Renders that a backward pass can use.
     kept: KeptRenders,
+    /// Tiles of renders and derivatives; `None` = all.
+    tiles: Option<TileMask>,
     recordings: Recordings,
     pub(crate) ring: RingBuffer,
     batch: OpenBatch,
@@ -191,6 +195,7 @@ impl GpuEngine {
             features: Features::default(),
             views_changed: true,
             kept: KeptRenders::default(),
+            tiles: None,
             recordings: Recordings::default(),
             ring: RingBuffer::new(),
             batch: OpenBatch::default(),

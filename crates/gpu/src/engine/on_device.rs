@@ -6,7 +6,7 @@ use crate::layout::{self, FLAG_ADD_GRADIENTS};
 use crate::passes::Bits;
 use crate::stages::gradients;
 use dapple_device::{BackwardAsks, CropRoutine, DeviceBuffers, GradientBuffers, RowsOf};
-use dapple_engine::{Gradients, PosedCamera, RenderSettings};
+use dapple_engine::{Gradients, PosedCamera, RenderSettings, TileMask};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Camera, Error, Result};
 use std::mem::offset_of;
@@ -18,13 +18,19 @@ const PIXEL_BYTES: u64 = 16;
 const HALTED: &str = "rendered_halted";
 const WORD_BYTES: u64 = 4;
 
+/// Most renders of chosen tiles among [`KeptRenders::whole`]: their masks take memory.
+const MOST_MASKS: usize = 64;
+
+/// Camera, settings and tiles of a render.
+type Key = (Camera, RenderSettings, Option<TileMask>);
+
 /// Renders of [`DeviceBuffers::forward_to`].
 #[derive(Debug, Default)]
 pub(super) struct KeptRenders {
     /// The render whose buffers are still there.
-    pub(super) last: Option<(Camera, RenderSettings)>,
+    pub(super) last: Option<Key>,
     /// Renders of these splats for which the buffers are known to be large enough.
-    whole: Vec<(Camera, RenderSettings)>,
+    whole: Vec<Key>,
 }
 
 impl KeptRenders {
@@ -35,12 +41,21 @@ impl KeptRenders {
     }
 
     /// Notes a render, which keeps what a backward pass reads or not. Both need equally large buffers.
-    fn rendered(&mut self, camera: &Camera, settings: &RenderSettings, keeps: bool) {
-        let key = (*camera, *settings);
-        self.last = keeps.then_some(key);
-        if !self.whole.contains(&key) {
-            self.whole.push(key);
+    fn rendered(&mut self, key: Key, keeps: bool) {
+        self.last = keeps.then(|| key.clone());
+        if self.whole.contains(&key) {
+            return;
         }
+        let mut masked = self
+            .whole
+            .iter()
+            .enumerate()
+            .filter(|(_, (.., tiles))| tiles.is_some());
+        let oldest = masked.next().map(|(i, _)| i);
+        if let (Some(oldest), true) = (oldest, masked.count() + 1 >= MOST_MASKS) {
+            self.whole.remove(oldest);
+        }
+        self.whole.push(key);
     }
 }
 
@@ -95,7 +110,8 @@ impl DeviceBuffers for GpuEngine {
             encoder.copy_buffer_to_buffer(image, 0, target, 0, bytes_of(&posed));
             Ok(())
         })?;
-        self.kept.rendered(camera, settings, keeps);
+        let key = (*camera, *settings, self.tiles.clone());
+        self.kept.rendered(key, keeps);
         Ok(())
     }
 
@@ -140,14 +156,14 @@ impl DeviceBuffers for GpuEngine {
     ) -> Result<()> {
         let posed = PosedCamera::new(camera)?;
         check(derivative, wgpu::BufferUsages::COPY_SRC, &posed)?;
-        let key = (*camera, *settings);
+        let key = (*camera, *settings, self.tiles.clone());
         let bits = Bits::GRADIENTS | Bits::when(asks.absolute, Bits::ABSOLUTE);
         if asks.absolute {
             self.fit(bits | Bits::of_render(settings, posed.model))?;
         }
         let mut encoder = self.context.gpu.encoder();
         // The pass overwrites what the render has kept.
-        if self.kept.last.take() != Some(key) {
+        if self.kept.last.take().as_ref() != Some(&key) {
             if self.kept.whole.contains(&key) {
                 let bits = self.prepare_front(&posed, settings, Bits::GRADIENTS)?;
                 self.encode_front(&mut encoder, settings, bits)?;

@@ -212,11 +212,13 @@ impl GpuEngine {
     ) -> Result<Bits> {
         self.settle()?;
         self.ready()?;
+        let tile_bits = self.tile_bits(camera)?;
         self.kept.last = None;
         self.fit_image(camera)?;
         self.write_views(Some(camera))?;
-        let bits = bits | Bits::of_render(settings, camera.model);
+        let bits = bits | Bits::of_render(settings, camera.model) | tile_bits;
         self.fit(bits)?;
+        self.write_tiles()?;
         Ok(bits)
     }
 

@@ -82,6 +82,8 @@ bits! {
     SURFACE,
     /// A render with the Gaussians that each pixel shows most.
     CONTRIBUTORS,
+    /// A render of chosen tiles.
+    CHOSEN_TILES,
 }
 
 impl Bits {

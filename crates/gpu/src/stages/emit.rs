@@ -14,7 +14,7 @@ pub const EMIT: Entry = Entry("GROUPS_EMIT");
 const SUMS: Code = Code::new("emit", "sums");
 const TOTAL: Code = Code::new("emit", "total");
 const STARTS: Code = Code::new("emit", "starts");
-const LIST: Code = Code::new("emit", "list").by(Bits::RING);
+const LIST: Code = Code::new("emit", "list").by(Bits::RING.with(Bits::CHOSEN_TILES));
 
 /// The stage: fills `emit_starts`, `instance_tile`, `instance_gaussian` and `state.instances`, or halts.
 pub static PASS: Pass = Pass {

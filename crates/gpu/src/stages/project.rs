@@ -17,10 +17,14 @@ pub const PIXELS: Entry = Entry("GROUPS_PIXELS");
 pub const PIXELS_PART: Entry = Entry("GROUPS_PIXELS_PART");
 
 const BEGIN: Code = Code::new("begin", "begin");
-const PROJECT: Code = Code::new("project", "project").by(OPTICS.with(Bits::MLP));
+const PROJECT: Code =
+    Code::new("project", "project").by(OPTICS.with(Bits::MLP).with(Bits::CHOSEN_TILES));
 
 /// Words of a dispatch entry.
 const ENTRY_WORDS: u32 = (ENTRY_BYTES / WORD) as u32;
+
+/// Number of chosen tiles before each tile, and their total.
+pub const TILES_BEFORE: &str = "tiles_before";
 
 /// Bits that change the projection of Gaussians to the image.
 pub const OPTICS: Bits = Bits::CAMERA.with(Bits::ANTIALIAS);
@@ -44,6 +48,9 @@ pub static PASS: Pass = Pass {
         Tensor::new(Axis::GaussianGroup, "group_visible", 1).and_one(),
         Tensor::new(Axis::Visible, "splats2d", 12).and_one(),
         Tensor::new(Axis::Visible, "tiles_touched", 1).and_one(),
+        Tensor::new(Axis::Tile, TILES_BEFORE, 1)
+            .when(Bits::CHOSEN_TILES)
+            .and_one(),
     ],
     borrows: &[DEPTH_BITS],
     entries: &[GAUSSIANS, UPDATE, PIXELS, PIXELS_PART],

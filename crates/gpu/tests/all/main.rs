@@ -30,6 +30,7 @@ mod ranks;
 mod score;
 mod shown;
 mod support;
+mod tiles;
 mod translate;
 mod update;
 mod update_precision;

@@ -155,6 +155,7 @@ fn axes() -> Vec<Axis> {
         switch(&["GATHER"]),
         switch(&["IMAGE_ONLY"]),
         switch(&["COUNTS"]),
+        switch(&["CHOSEN_TILES"]),
         switch(&["EXTRAS"]),
         Axis {
             names: &["BATCH", "SHARDED"],

@@ -1,7 +1,7 @@
 """Arguments of `rasterization`, checked: names, shapes, types, and what is not supported."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import List, Optional
 
 import numpy as np
@@ -10,6 +10,7 @@ from ._errors import ArgumentTypeError, InputError, UnsupportedError
 
 MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
 MOST_PIXELS_A_SIDE = 32768
+TILE = 16
 # Pixels squared; half of a picture of 1080 lines.
 MOST_EPS2D = 1e5
 
@@ -30,6 +31,8 @@ class Options:
     model: str
     absgrad: bool = False
     coefficients: List[List[float]] = field(default_factory=list)
+    # Chosen tiles, [C, tile_height, tile_width], with batch dimensions one more in front; None = all.
+    masks: Optional[np.ndarray] = None
 
     @property
     def dilation(self):
@@ -52,6 +55,14 @@ class Options:
     def hides_gaussians(self):
         """True if the far plane or the least radius hides Gaussians of a camera."""
         return self.far_plane < 1e9 or self.radius_clip > 0.0
+
+    def tiles(self, camera):
+        """Returns the chosen tiles of a camera, [tile_height, tile_width]; None = all."""
+        return None if self.masks is None else self.masks[camera]
+
+    def of_element(self, index):
+        """Returns the options of a batch element."""
+        return self if self.masks is None else replace(self, masks=self.masks[index])
 
     def channels(self, colors):
         """Returns the channels of the image for this number of channels of colours."""
@@ -78,7 +89,7 @@ def options(width, height, *, near_plane, far_plane, radius_clip, eps2d, sh_degr
                                'use "pinhole" or "fisheye"')
     if sh_degree is not None and sh_degree not in (0, 1, 2, 3):
         raise UnsupportedError(f"sh_degree={sh_degree} is not supported", "sh_degree", "use 0, 1, 2 or 3")
-    if tile_size != 16:
+    if tile_size != TILE:
         raise UnsupportedError(f"tile_size={tile_size} is not supported", "tile_size", "omit it: tiles have 16 pixels")
     if not near_plane > 0.0:
         raise InputError(f"near_plane is {near_plane}, not positive", "near_plane")
@@ -132,6 +143,28 @@ def shapes(means, quats, scales, opacities, colors, viewmats, Ks, backgrounds, s
             raise InputError(f"backgrounds has shape {tuple(backgrounds.shape)}, not {list(batch + (c, channels))}",
                              "backgrounds")
     return batch, n, c
+
+
+def masks(values, batch, c, width, height):
+    """Checks chosen tiles, arrays of numpy, torch or a library with DLPack. Returns them as `Options.masks`."""
+    if values is None:
+        return None
+    convert = "convert it: masks.astype(bool)"
+    if hasattr(values, "detach"):
+        values, convert = values.detach().cpu().numpy(), "convert it: masks.bool()"
+    elif not isinstance(values, np.ndarray):
+        if not hasattr(values, "__dlpack__"):
+            raise ArgumentTypeError(f"masks is {type(values).__name__}, not an array", "masks",
+                                    "give an array of bool of numpy or torch, or of a library with DLPack")
+        values = np.from_dlpack(values)
+    if values.dtype != np.bool_:
+        raise ArgumentTypeError(f"masks is {values.dtype}, not bool", "masks", convert)
+    expected = batch + (c, -(-height // TILE), -(-width // TILE))
+    if values.shape != expected:
+        raise InputError(f"masks has shape {values.shape}, not {list(expected)}", "masks",
+                         "give one bool for each tile of 16 x 16 pixels, [..., C, ceil(height / 16), ceil(width / 16)]")
+    # A copy: the caller may change the array before the backward pass.
+    return values.reshape((-1,) + expected[-3:]).copy() if batch else values.copy()
 
 
 def coefficients(c, model, radial, tangential, thin_prism):

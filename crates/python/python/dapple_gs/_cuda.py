@@ -254,7 +254,7 @@ def link(engine, device):
 
 
 def fits(arrays, options):
-    """Returns true if a call can run in shared memory: three channels, no depth, one set of colours, no masks."""
+    """Returns true if a call can run in shared memory: three channels, no depth, one set of colours, no hidden Gaussians."""
     harmonic = options.sh_degree is not None
     dims = 3 if harmonic else 2
     return (options.render_mode == "RGB" and arrays["colors"].dim() == dims and not options.hides_gaussians
@@ -336,7 +336,7 @@ class Call:
                 number, pixels = link.pixels(f"image {i}", options.height, options.width)
                 rendered.append(pixels)
                 _native.render_shared(link.native, number, camera, self.degree, options.near_plane, options.dilation,
-                                      keep and i + 1 == self.count)
+                                      keep and i + 1 == self.count, options.tiles(i))
             for i, pixels in enumerate(rendered):
                 torch.sub(1, pixels[..., 3:], out=alphas[i])
                 image[i].copy_(pixels[..., :3])
@@ -375,7 +375,8 @@ class Call:
                 at = i, self.count + i if options.absgrad else None
                 by_viewmats[i] = _native.gradients_shared(
                     link.native, (derivatives[i], rows, target), n, self.cameras[i], self.degree, options.near_plane,
-                    options.dilation, at, (not is_first, i == 0), needs_viewmats, (after if is_first else 0, value))
+                    options.dilation, at, (not is_first, i == 0), needs_viewmats, (after if is_first else 0, value),
+                    options.tiles(i))
             if self.count:
                 link.order.receive(value)
             else:

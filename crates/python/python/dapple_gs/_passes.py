@@ -109,7 +109,7 @@ class Passes:
                     token, shift = self.upload(which, group[0], chunk)
                     for i in group:
                         rgb, alpha, depth = native.render(token, self.cameras[i], options.near_plane,
-                                                          options.dilation, has_depth)
+                                                          options.dilation, has_depth, options.tiles(i))
                         alphas[i, ..., 0] = alpha
                         if end > start:
                             part = rgb[..., : end - start]
@@ -179,7 +179,8 @@ class Passes:
                         by_alpha = by_alpha - np.float32(shift) * by_rgb.sum(-1)
                     depth = np.ascontiguousarray(by_depth[i], np.float32) if has_depth else None
                     part = native.gradients(token, self.cameras[i], options.near_plane, options.dilation, by_rgb,
-                                            np.ascontiguousarray(by_alpha, np.float32), depth, options.absgrad)
+                                            np.ascontiguousarray(by_alpha, np.float32), depth, options.absgrad,
+                                            options.tiles(i))
                     self.add(found, part, i, chunk)
         return found
 

@@ -19,7 +19,7 @@ def rasterization(
     sparse_grad=False, absgrad=False, rasterize_mode="classic", channel_chunk=32, distributed=False,
     camera_model="pinhole", segmented=False, covars=None, with_ut=False, with_eval3d=False, radial_coeffs=None,
     tangential_coeffs=None, thin_prism_coeffs=None, ftheta_coeffs=None, rolling_shutter=None, viewmats_rs=None,
-    device=None,
+    masks=None, device=None,
 ):
     """Renders Gaussians from cameras; differentiable with torch. Names, order and conventions are gsplat's.
 
@@ -44,6 +44,8 @@ def rasterization(
         rasterize_mode: "classic", or "antialiased": opacities fall by as much as eps2d enlarges ellipses.
         camera_model: "pinhole" or "fisheye".
         radial_coeffs, tangential_coeffs: of lenses, [C, 4 or 6] and [C, 2], as OpenCV has them.
+        masks: tiles to render, bool, [..., C, ceil(height / 16), ceil(width / 16)]: those of `rasterize_to_pixels` of gsplat.
+            A tile of False has the background, alpha 0 and depth 0, and gives no gradients to Gaussians and cameras. None: all.
         device: engine of this call: "cpu", "gpu", "gpu:1"; None = that of `set_device`, else a GPU if there is one.
 
     Returns:
@@ -78,6 +80,7 @@ def rasterization(
         raise UnsupportedError("coefficients of lenses with batch dimensions are not supported", "radial_coeffs",
                                "call once for each batch element")
     options.coefficients = _arguments.coefficients(c, camera_model, *lenses)
+    options.masks = _arguments.masks(masks, batch, c, options.width, options.height)
     engine = _engines.engine(device)
     if not batch:
         return calls.one(arrays, options, engine, packed)
@@ -151,7 +154,7 @@ def many(arrays, options, engine, packed, batch):
     flat = {name: array if array is None else array.reshape((count,) + array.shape[len(batch):])
             for name, array in arrays.items()}
     parts = [one({name: array if array is None else np.ascontiguousarray(array[i]) for name, array in flat.items()},
-                 options, engine, packed) for i in range(count)]
+                 options.of_element(i), engine, packed) for i in range(count)]
     image, alphas = (np.stack([part[k] for part in parts]) for k in (0, 1))
     info = Info({**sizes(options, parts[0][0].shape[0], count), "elements": [part[2] for part in parts]}, {})
     return image.reshape(batch + image.shape[1:]), alphas.reshape(batch + alphas.shape[1:]), info

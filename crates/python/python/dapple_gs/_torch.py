@@ -245,8 +245,8 @@ def many(arrays, options, engine, packed, batch):
     count = int(np.prod(batch))
     flat = {name: tensor if tensor is None else tensor.reshape((count,) + tuple(tensor.shape[len(batch):]))
             for name, tensor in arrays.items()}
-    parts = [one({name: tensor if tensor is None else tensor[i] for name, tensor in flat.items()}, options, engine,
-                 packed) for i in range(count)]
+    parts = [one({name: tensor if tensor is None else tensor[i] for name, tensor in flat.items()},
+                 options.of_element(i), engine, packed) for i in range(count)]
     image, alphas = (torch.stack([part[k] for part in parts]) for k in (0, 1))
     ready = {**sizes(options, parts[0][0].shape[0], count), "elements": [part[2] for part in parts]}
     lazy = {}

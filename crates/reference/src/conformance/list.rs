@@ -37,6 +37,7 @@ macro_rules! conformance_tests {
                 the_sky_keeps_its_shape,
                 blend_counts_match_the_reference,
                 contributors_match_the_reference,
+                chosen_tiles_match_the_reference,
                 scores_match_the_reference,
             ],
             all: [

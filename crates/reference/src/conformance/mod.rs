@@ -15,6 +15,7 @@
 //! - frozen Gaussians and those of the sky in steps and rounds;
 //! - scores that an engine computes, on images of every awkward size;
 //! - bytes of renders, and the number of Gaussians that pixels blend;
+//! - renders and derivatives of chosen tiles;
 //! - all of these with both anti-aliasing filters;
 //! - bit-identical results of repeated runs, and of a model in parts.
 
@@ -42,6 +43,7 @@ mod shown;
 mod sky;
 mod strategy;
 mod surface;
+mod tiles;
 pub(crate) mod training;
 
 pub use crate::features::checks::*;
@@ -63,6 +65,7 @@ pub use shown::{
 pub use sky::the_sky_keeps_its_shape;
 pub use strategy::*;
 pub use surface::surfaces_match_the_reference;
+pub use tiles::chosen_tiles_match_the_reference;
 pub use training::{
     absolute_density_matches_the_reference, adam_takes_the_textbook_step,
     loss_and_gradient_match_the_reference, runs_repeat_themselves,

@@ -18,7 +18,8 @@
 //! 14. [`fn@surface`]: depth and normal of the surface that a pixel shows.
 //! 15. [`fn@crate::normal_consistency`]: the normals of Gaussians against those of the planes that they form.
 //!
-//! [`render`] is steps 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
+//! [`render`] is steps 1 to 4, [`gradients`] adds 6 and 7; [`render_tiles`] and [`differentiate_tiles`] do the same for
+//! chosen tiles. A camera model is one implementation of
 //! [`LensModel`].
 //!
 //! Sources: Zwicker et al. 2001, "EWA Volume Splatting"; Kerbl et al. 2023, "3D Gaussian Splatting
@@ -38,6 +39,7 @@ mod ranges;
 mod relocation;
 mod sh;
 mod surface;
+mod tiles;
 
 pub use blend::{
     Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
@@ -53,6 +55,7 @@ pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect
 pub use relocation::{RelocatedSplats, relocate, relocated};
 pub use sh::{sh_basis, sh_basis_gradient};
 pub use surface::{Profile, ROUNDING, Surface, SurfacePoint, surface, surface_of_gaussians};
+pub use tiles::{differentiate_tiles, render_tiles};
 
 use dapple_engine::{Gradients, ImageDerivative, RenderSettings};
 use dapple_scene::{Camera, Error, Result, Splats};
@@ -231,21 +234,42 @@ pub fn differentiate_gaussians(
     settings: &RenderSettings,
     derivative: &ImageDerivative<'_, f64>,
 ) -> Result<Gradients<f64>> {
+    check_derivative(camera, derivative)?;
+    let (visible, slots) = slots(gaussians, camera, settings, derivative)?;
+    gradients_of_slots(
+        gaussians,
+        sh_rest_stride,
+        camera,
+        settings,
+        (&visible, &slots),
+    )
+}
+
+/// Checks that a derivative has the size of the image.
+fn check_derivative(camera: &Camera, derivative: &ImageDerivative<'_, f64>) -> Result<()> {
     let pixels = camera.width as usize * camera.height as usize;
     let fits = |plane: Option<&[f64]>| plane.is_none_or(|values| values.len() == pixels);
-    if derivative.rgb.len() != 3 * pixels || !fits(derivative.alpha) || !fits(derivative.depth) {
-        return Err(Error::input(format!(
-            "the derivative of the image has not the size of the image, {} x {}",
-            camera.width, camera.height
-        ))
-        .hint(
-            "give width * height * 3 values for the colours, width * height for alpha and depth",
-        ));
+    if derivative.rgb.len() == 3 * pixels && fits(derivative.alpha) && fits(derivative.depth) {
+        return Ok(());
     }
-    let (visible, slots) = slots(gaussians, camera, settings, derivative)?;
+    Err(Error::input(format!(
+        "the derivative of the image has not the size of the image, {} x {}",
+        camera.width, camera.height
+    ))
+    .hint("give width * height * 3 values for the colours, width * height for alpha and depth"))
+}
+
+/// Returns the gradients from the derivatives by each visible Gaussian.
+fn gradients_of_slots(
+    gaussians: &[Gaussian],
+    sh_rest_stride: usize,
+    camera: &Camera,
+    settings: &RenderSettings,
+    (visible, slots): (&[Projected], &[ProjectedGradient]),
+) -> Result<Gradients<f64>> {
     let eye = PosedLens::new(camera)?;
     let mut out = Gradients::zeros(gaussians.len(), sh_rest_stride);
-    for (projected, slot) in visible.iter().zip(&slots) {
+    for (projected, slot) in visible.iter().zip(slots) {
         let i = projected.index;
         let g = project_backward(&gaussians[i], &eye, settings, slot);
         out.means[i] = g.mean.to_array();

@@ -10,3 +10,4 @@ mod reference_panoramas;
 mod reference_render;
 mod reference_strategy;
 mod reference_surface;
+mod reference_tiles;

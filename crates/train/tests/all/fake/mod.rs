@@ -7,8 +7,8 @@ use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
     DensifyPlan, DensifyReport, DepthSample, DownloadParts, Engine, FeatureInput, GradientParts,
     Gradients, ImageDerivative, MemoryPlan, NonFiniteReport, OptimizerState, RenderSettings,
-    Rendered, Report, Scoring, Showing, StepCounts, StepReport, StepSettings, Streaming, TrainView,
-    ViewId,
+    Rendered, Report, Scoring, Showing, StepCounts, StepReport, StepSettings, Streaming, Tiling,
+    TrainView, ViewId,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
 use dapple_train::{Event, RunHook, StepProgress};
@@ -229,6 +229,10 @@ impl Engine for FakeEngine {
     }
 
     fn showing(&mut self) -> Option<&mut dyn Showing> {
+        None
+    }
+
+    fn tiling(&mut self) -> Option<&mut dyn Tiling> {
         None
     }
 
