@@ -32,7 +32,7 @@ const ONE_PLACE: f64 = 1e-4;
 const SAMPLE: usize = 4096;
 
 /// Minimum number of points to determine the content of a camera's frame.
-const FEWEST_POINTS: usize = 8;
+pub(crate) const FEWEST_POINTS: usize = 8;
 
 /// Minimum share of the sparse points in the frame of a distant photo of the scene, and minimum standard deviation of
 /// these points as a share of the frame's width or height: 0.20 to 0.28 in the photos of `banana`. Points of a wrong
@@ -141,7 +141,7 @@ impl<'a> Region<'a> {
     }
 
     /// Returns the position of a sparse point in doubles.
-    fn point(&self, i: usize) -> DVec3 {
+    pub(crate) fn point(&self, i: usize) -> DVec3 {
         position(&self.points[i], self.remainders.get(i))
     }
 
@@ -167,13 +167,9 @@ impl<'a> Region<'a> {
             let spread = (1.0 - mean.length_squared()).max(0.0).sqrt();
             return ways.len() >= FEWEST_POINTS && spread >= SPREAD_IN_FRAME * PI;
         }
-        let (width, height) = (f64::from(camera.width), f64::from(camera.height));
         let in_frame = |&i: &usize| {
             let point = camera.camera_from_world.transform(self.point(i));
-            let pixel = camera.project_pinhole(point)?;
-            let at = DVec2::new(pixel.x / width, pixel.y / height);
-            let is_inside = at.min_element() >= 0.0 && at.max_element() <= 1.0;
-            is_inside.then_some(at)
+            place_of(camera, point).map(|(at, _)| at)
         };
         let places: Vec<DVec2> = seen.iter().filter_map(in_frame).collect();
         let count = places.len() as f64;
@@ -185,6 +181,19 @@ impl<'a> Region<'a> {
         let variance = squares.sum::<DVec2>() / count;
         variance.max_element().sqrt() >= SPREAD_IN_FRAME
     }
+}
+
+/// Returns the place of a point in camera coordinates in the frame, 0 to 1, and its distance; `None` outside the frame.
+pub(crate) fn place_of(camera: &Camera, point: DVec3) -> Option<(DVec2, f64)> {
+    let pixel = camera.project_pinhole(point)?;
+    let (width, height) = (f64::from(camera.width), f64::from(camera.height));
+    let place = DVec2::new(pixel.x / width, pixel.y / height);
+    let is_inside = place.min_element() >= 0.0 && place.max_element() <= 1.0;
+    let distance = match camera.lens.is_perspective() {
+        true => point.z,
+        false => point.length(),
+    };
+    is_inside.then_some((place, distance))
 }
 
 fn radius_about_mean(points: &[DVec3]) -> f64 {
@@ -207,8 +216,7 @@ pub fn extent_of(centres: &[DVec3], points: &[Point]) -> f64 {
 
 impl Dataset {
     /// Computes the scene extent: 1.1 times the largest distance of a camera from the mean of the camera centres, world
-    /// units. Learning rates and density thresholds scale with it. Source: the 3DGS paper's released trainer
-    /// (`cameras_extent`).
+    /// units. Source: the 3DGS paper's released trainer (`cameras_extent`).
     ///
     /// Uses the views in `indices` without outliers ([`Dataset::far_off`]). If all cameras share one position up to
     /// rounding, the extent is the spread of the sparse points, or 1 without points.
@@ -225,7 +233,7 @@ impl Dataset {
     }
 
     /// Builds the region of these views, and returns the valid numbers among `indices`.
-    fn region(&self, indices: &[usize]) -> (Vec<usize>, Region<'_>) {
+    pub(crate) fn region(&self, indices: &[usize]) -> (Vec<usize>, Region<'_>) {
         let used: Vec<usize> = (indices.iter().copied())
             .filter(|&i| i < self.views.len())
             .collect();
@@ -240,14 +248,14 @@ impl Dataset {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::{Photo, Pose, View};
     use dapple_splats::without_far_off;
 
     /// Cameras that look at a place from these centres.
-    fn looking(centres: &[DVec3], at: DVec3, points: Vec<Point>) -> Dataset {
+    pub(crate) fn looking(centres: &[DVec3], at: DVec3, points: Vec<Point>) -> Dataset {
         let view = |(i, eye): (usize, &DVec3)| {
             let mut pose = Pose::look_at(DVec3::new(1.0, 0.3, -4.0), at, DVec3::Y);
             pose.translation = -(pose.rotation * *eye);
@@ -263,7 +271,7 @@ mod tests {
         }
     }
 
-    fn ring(count: usize, radius: f64) -> Vec<DVec3> {
+    pub(crate) fn ring(count: usize, radius: f64) -> Vec<DVec3> {
         let angle = |i: usize| i as f64 * std::f64::consts::TAU / count as f64;
         (0..count)
             .map(|i| radius * DVec3::new(angle(i).cos(), 0.1 * (i % 3) as f64, angle(i).sin()))
@@ -271,7 +279,7 @@ mod tests {
     }
 
     /// A cloud around the origin; fuller than a photo's frame from a few radii.
-    fn cloud(radius: f64) -> Vec<Point> {
+    pub(crate) fn cloud(radius: f64) -> Vec<Point> {
         (0..200)
             .map(|i| {
                 let t = f64::from(i);
@@ -284,7 +292,7 @@ mod tests {
             .collect()
     }
 
-    fn all(dataset: &Dataset) -> Vec<usize> {
+    pub(crate) fn all(dataset: &Dataset) -> Vec<usize> {
         (0..dataset.views.len()).collect()
     }
 

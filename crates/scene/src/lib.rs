@@ -26,6 +26,7 @@ mod extent;
 mod images;
 mod jpeg;
 pub mod load;
+mod local_extent;
 mod masks;
 pub mod nerfstudio;
 mod own_split;

@@ -39,7 +39,7 @@ pub struct Refit<'a> {
     pub cameras: &'a [Camera],
     /// How to render.
     pub settings: RenderSettings,
-    /// Size of the region that the cameras move in, world units: [`dapple_scene::Dataset::extent`].
+    /// Size of the region that the cameras move in, world units: [`dapple_scene::Dataset::local_extent`].
     pub extent: f64,
     /// Steps to take.
     pub steps: u32,

@@ -68,8 +68,10 @@ pub(crate) struct Chosen {
     pub(crate) eval: Vec<usize>,
     /// Indices of the views that are withheld for validation in the whole run.
     pub(crate) watch: Vec<usize>,
-    /// Extent of the scene by the training photos of the first part, world units.
+    /// Local extent of the scene by the training photos of the first part, world units: training scales with it.
     pub(crate) extent: f64,
+    /// Extent of the cameras of these photos, world units.
+    pub(crate) cameras_extent: f64,
 }
 
 impl Chosen {
@@ -84,7 +86,7 @@ impl Chosen {
         for &index in train.iter().chain(&new).chain(&eval).chain(&watch) {
             check_view(&dataset.views[index])?;
         }
-        let extent = dataset.extent(&train);
+        let (extent, cameras_extent) = (dataset.local_extent(&train), dataset.extent(&train));
         train.extend(new);
         if !extent.is_finite() {
             return Err(Error::input("the cameras are not all at finite positions")
@@ -95,6 +97,7 @@ impl Chosen {
             eval,
             watch,
             extent,
+            cameras_extent,
         })
     }
 }

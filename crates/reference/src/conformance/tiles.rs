@@ -50,7 +50,7 @@ impl Choice {
         }
     }
 
-    /// Returns the values of chosen pixels, and `other` in place of the others, `N` values a pixel.
+    /// Returns the values of chosen pixels, and `other` for the others, `N` values a pixel.
     fn of<T: Copy, const N: usize>(&self, values: &[T], other: [T; N]) -> Vec<T> {
         let values = values.as_chunks::<N>().0.iter().zip(&self.pixels);
         let values = values.map(|(&value, &chosen)| if chosen { value } else { other });

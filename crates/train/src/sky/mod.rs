@@ -87,8 +87,8 @@ impl Sky {
             photos,
             up,
             centre,
-            radius: (RADIUS * chosen.extent).max(BEYOND_POINTS * far),
-            is_far: far >= FAR * chosen.extent,
+            radius: (RADIUS * chosen.cameras_extent).max(BEYOND_POINTS * far),
+            is_far: far >= FAR * chosen.cameras_extent,
         })
     }
 

@@ -186,7 +186,7 @@ impl<'a> Photos<'a> {
         let split = self.config.data.split(&capture);
         let options = photo_memory::limited(options, None);
         let mut dataset = load::decode(capture, &options, &self.console.progress())?;
-        let extent = dataset.extent(&split.train) * self.frame.moved.scale;
+        let extent = dataset.local_extent(&split.train) * self.frame.moved.scale;
         let frame = self.frame.beside(self.middle, dataset.origin);
         for view in &mut dataset.views {
             view.camera = frame.camera(&view.camera, dataset.origin);
