@@ -2,7 +2,8 @@
 //!
 //! A page receives one gzip stream: the bytes of a JSON object (little-endian `u32`), the object, zeros up to
 //! a multiple of four, and then, as far as the object names them: positions (`f32`, 3 each vertex), places in the picture
-//! (`f32`, 2), errors (`f32`, 1), colours (`u8`, 4), triangles (`u32`, 3 each), and the picture.
+//! (`f32`, 2), errors (`u8`, 1, then zeros up to a multiple of four), colours (`u8`, 4), triangles (`u32`, 3 each), and
+//! the picture. Errors are stored in 255 steps, because pages show their colours only.
 
 use dapple_mesh::files::Drawable;
 use dapple_scene::{Error, Result};
@@ -14,13 +15,20 @@ use std::io::Write;
 /// Most triangles that a page draws: each takes 100 bytes of graphics memory.
 pub const MOST_TRIANGLES: usize = 3_000_000;
 
+/// Error of the last colour, pixels.
+const FULL_ERROR: f32 = 4.0;
+
+/// Byte of an unknown error.
+const UNKNOWN: u8 = u8::MAX;
+
 /// Description of the data.
 #[derive(Serialize)]
 struct Head<'a> {
     vertices: usize,
     triangles: usize,
     places: bool,
-    errors: bool,
+    /// Error of the last colour, pixels; `None` without errors.
+    errors: Option<f32>,
     colours: bool,
     /// Media type of the picture.
     picture: Option<&'a str>,
@@ -39,9 +47,13 @@ pub fn encode(drawable: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
         ..
     } = drawable;
     let triangles = mesh.triangles.len();
-    if triangles == 0 || triangles > MOST_TRIANGLES {
+    if triangles == 0 {
+        return Err(Error::input("the mesh has no triangle to draw")
+            .hint("copy the file again if it is cut; a set of points is not a mesh"));
+    }
+    if triangles > MOST_TRIANGLES {
         return Err(Error::input(format!(
-            "a page draws meshes of 1 to {MOST_TRIANGLES} triangles, and this one has {triangles}"
+            "a page draws meshes of at most {MOST_TRIANGLES} triangles, and this one has {triangles}"
         ))
         .hint("make a smaller mesh: `dapple mesh --triangles 500000`"));
     }
@@ -50,7 +62,7 @@ pub fn encode(drawable: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
         vertices,
         triangles,
         places: places.len() == vertices,
-        errors: errors.len() == vertices,
+        errors: (errors.len() == vertices).then_some(FULL_ERROR),
         colours: mesh.colours.len() == vertices,
         picture: picture.as_ref().map(|picture| picture.kind.as_str()),
     };
@@ -68,9 +80,9 @@ pub fn encode(drawable: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
     if head.places {
         floats(&mut places.iter().flat_map(|p| p.to_array()));
     }
-    if head.errors {
-        // Pages show negative errors as unknown.
-        floats(&mut errors.iter().map(|&e| if e.is_finite() { e } else { -1.0 }));
+    if head.errors.is_some() {
+        bytes.extend(errors.iter().map(|&error| level(error)));
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
     }
     if head.colours {
         bytes.extend(mesh.colours.iter().flat_map(|&[r, g, b]| [r, g, b, 255]));
@@ -83,6 +95,15 @@ pub fn encode(drawable: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(&bytes).map_err(|e| fail(&e))?;
     packed.finish().map_err(|e| fail(&e))
+}
+
+/// Returns the byte of an error in pixels: 0 to 254, or [`UNKNOWN`].
+fn level(error: f32) -> u8 {
+    let most = f32::from(UNKNOWN - 1);
+    match error.is_finite() {
+        true => (error / FULL_ERROR * most).round().clamp(0.0, most) as u8,
+        false => UNKNOWN,
+    }
 }
 
 #[cfg(test)]
@@ -104,7 +125,7 @@ mod tests {
             mesh,
             ..Drawable::default()
         };
-        let packed = encode(&drawable, &[0.5, f32::NAN, 2.0]).unwrap();
+        let packed = encode(&drawable, &[0.5, f32::NAN, 9.0]).unwrap();
         let mut bytes = Vec::new();
         GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
@@ -114,12 +135,13 @@ mod tests {
             (&3.into(), &false.into())
         );
         let data = &bytes[(4 + length).next_multiple_of(4)..];
-        assert_eq!(data.len(), 3 * 12 + 3 * 4 + 3 * 4 + 12);
+        assert_eq!(head["errors"], serde_json::json!(4.0));
+        assert_eq!(data.len(), 3 * 12 + 4 + 3 * 4 + 12);
         assert_eq!(data[12..16], 1f32.to_le_bytes());
-        assert_eq!(data[40..44], (-1f32).to_le_bytes());
-        assert_eq!(data[48..52], [1, 2, 3, 255]);
-        assert_eq!(data[64..68], 1u32.to_le_bytes());
+        assert_eq!(data[36..40], [32, UNKNOWN, UNKNOWN - 1, 0]);
+        assert_eq!(data[40..44], [1, 2, 3, 255]);
+        assert_eq!(data[56..60], 1u32.to_le_bytes());
         let empty = encode(&Drawable::default(), &[]).unwrap_err();
-        assert!(empty.to_string().contains("1 to"), "{empty}");
+        assert!(empty.to_string().contains("no triangle"), "{empty}");
     }
 }

@@ -1,5 +1,7 @@
 //! `dapple export`: writes a scene as one HTML page, or as a folder for a web server.
 
+mod meshed;
+
 use super::view::cameras_beside;
 use crate::camera_paths::KeyPath;
 use crate::cameras::{self, Named};
@@ -11,7 +13,6 @@ use crate::options::{
     DeviceOptions, NewFolders, config_beside, make_folder, make_folder_of, read_splats,
     refuse_existing, splats_file,
 };
-use crate::shown_mesh;
 use crate::training_display::gaussians;
 use crate::viewing::{page_options, shown_settings, title};
 use dapple::contract::RenderSettings;
@@ -52,7 +53,8 @@ pub struct Args {
     #[arg(help_heading = "Input")]
     input: PathBuf,
 
-    /// Capture of the splats, for its cameras [default: those next to the splats]
+    /// Capture of the splats, for its cameras and sparse points [default: the cameras next to the splats, the run's
+    /// points]
     #[arg(
         long = "capture",
         alias = "scene",
@@ -78,7 +80,7 @@ pub struct Args {
     #[arg(long, value_name = "NOTES.json", help_heading = "Page")]
     notes: Option<PathBuf>,
 
-    /// Mesh that the page shows on request (.glb or .ply)
+    /// Mesh that the page shows on request (.glb, .obj or .ply), with its distances to the sparse points
     #[arg(long, value_name = "FILE", help_heading = "Page")]
     mesh: Option<PathBuf>,
 
@@ -162,8 +164,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         path: args.path.as_deref().map(key_path).transpose()?,
         ..page_options(&settings)?
     };
-    if let Some(file) = args.mesh.as_deref() {
-        options.mesh = Some(shown_mesh::read(file, metadata.frame(), None, console)?);
+    if let Some(mesh) = args.mesh.as_deref() {
+        options.mesh = Some(meshed::read(
+            mesh,
+            args,
+            (&file, &splats, metadata.frame()),
+            &config,
+            console,
+        )?);
     }
     if let Some(file) = args.notes.as_deref() {
         options.notes = notes(file)?;

@@ -20,8 +20,8 @@ surface is a manifold. Parts that no camera sees are removed, and small holes ar
 .glb and .obj have a texture made of the photos, .ply has colours per vertex. Coordinates are the
 capture's; the node of a .glb turns the up direction to +y, as glTF viewers expect.
 
---compare TRUTH compares a mesh: distances to a mesh (.ply, .glb) or points (.ply), in world units
-and in per cent of the truth's extent. Accuracy is the mean distance from the mesh to the truth,
+--compare TRUTH compares a mesh: distances to a mesh (.glb, .obj, .ply) or points (.obj, .ply), in
+world units and in per cent of the truth's extent. Accuracy is the mean distance from the mesh to the truth,
 completeness that from the truth to the mesh, chamfer their mean.
 
 Examples:
@@ -35,7 +35,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Splats: a splat file, or a run's folder; with --compare a mesh as .ply or .glb
+    /// Splats: a splat file, or a run's folder; with --compare a mesh as .glb, .obj or .ply
     splats: PathBuf,
 
     /// Mesh file: .glb, .obj or .ply
@@ -116,7 +116,7 @@ pub struct Args {
     #[arg(long)]
     score: bool,
 
-    /// Compare the mesh with the truth: a mesh or points as .ply
+    /// Compare the mesh with the truth: a mesh, or points as .obj or .ply
     #[arg(long, value_name = "TRUTH")]
     compare: Option<PathBuf>,
 

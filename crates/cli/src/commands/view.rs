@@ -64,7 +64,8 @@ pub struct Args {
     #[command(flatten)]
     capture: CaptureOptions,
 
-    /// Mesh to show over the splats or beside them (.glb or .ply): colours, shape, edges, distance to the sparse points
+    /// Mesh to show over the splats or beside them (.glb, .obj or .ply): colours, shape, edges, distance to the sparse
+    /// points
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     mesh: Option<PathBuf>,
 

@@ -6,7 +6,8 @@ use crate::page;
 
 use common::{TRAIN, dapple, ok_in, refused, small_capture};
 use dapple::glam::Vec3;
-use dapple_mesh::files::{About, glb, ply};
+use dapple::scene::{LoadOptions, load};
+use dapple_mesh::files::{About, glb, obj, ply};
 use dapple_mesh::judge::picture;
 use dapple_mesh::{Mesh, Pinhole};
 use dapple_viewer::export::PageCamera;
@@ -16,7 +17,7 @@ use std::path::Path;
 
 const INPUT: i32 = 3;
 
-/// Writes a coloured box in the middle of the scene, as a PLY and a GLB file.
+/// Writes a coloured box in the middle of the scene, as a PLY, a GLB and an OBJ file.
 fn write_box(path: &Path) -> Mesh {
     let corner = |i: u32| Vec3::new((i & 1) as f32, (i >> 1 & 1) as f32, (i >> 2) as f32) - 0.5;
     let sides: [[u32; 4]; 6] = [
@@ -44,7 +45,24 @@ fn write_box(path: &Path) -> Mesh {
     };
     std::fs::write(path.join("box.ply"), ply(&mesh, &about)).unwrap();
     std::fs::write(path.join("box.glb"), glb(&mesh, &about, None).unwrap()).unwrap();
+    let (text, _) = obj(&mesh, &about, "box");
+    std::fs::write(path.join("box.obj"), text.replace('\n', "\r\n")).unwrap();
     mesh
+}
+
+/// Writes a mesh with a small triangle near each sparse point of the capture, as an OBJ file.
+fn write_flakes(path: &Path) {
+    let capture = load::open(&path.join("capture"), &LoadOptions::default()).unwrap();
+    let mut mesh = Mesh::default();
+    for (i, point) in (0..).zip(&capture.points) {
+        let middle = Vec3::from(point.position) + Vec3::Z * 0.01 * (i % 5) as f32;
+        let first = mesh.positions.len() as u32;
+        let corners = [Vec3::X, Vec3::Y, Vec3::NEG_X - Vec3::Y];
+        mesh.positions.extend(corners.map(|to| middle + 0.06 * to));
+        mesh.triangles.push([first, first + 1, first + 2]);
+    }
+    let (text, _) = obj(&mesh, &About::default(), "flakes");
+    std::fs::write(path.join("flakes.obj"), text).unwrap();
 }
 
 /// Returns size and pixels (red, green, blue, alpha) of the canvas with the mesh.
@@ -114,7 +132,7 @@ fn a_mesh_is_drawn_where_it_is_over_the_splats_and_beside_them() {
     ok_in(path, &TRAIN);
     let mesh = write_box(path);
     let Some(chromium) = chromium() else { return };
-    for file in ["box.ply", "box.glb"] {
+    for file in ["box.ply", "box.glb", "box.obj"] {
         let view = ["view", "out", "--scene=capture", "--port=0", "--mesh", file];
         let served = Served::start(dapple().args(view).current_dir(path));
         let mut browser = Browser::open_drawing(&chromium, &path.join("profile"));
@@ -176,8 +194,138 @@ fn an_exported_page_shows_its_mesh() {
             browser.key("m");
             browser.wait_for("document.getElementById('mesh').textContent === 'Edges'");
             browser.key("m");
+            browser.wait_for("document.getElementById('mesh').textContent === 'Distances'");
+            browser.key("m");
             browser.wait_for("document.getElementById('surface').hidden");
         }
+    }
+    assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
+}
+
+/// Opens an exported page, and loads its scene.
+fn open_page(browser: &mut Browser, page: &Path) {
+    let url = format!("file://{}", page.display());
+    browser.call("Page.navigate", &json!({"url": url}));
+    browser.wait_for("document.readyState === 'complete' && Boolean(globalThis.dapple)");
+    browser.value("dapple.loaded.then(() => true)");
+}
+
+#[test]
+fn an_exported_page_shows_the_distances_of_the_live_viewer() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &TRAIN);
+    write_flakes(path);
+    let mesh = ["--mesh", "flakes.obj"];
+    let ran = ok_in(path, &[&["export", "out", "page.html"], &mesh[..]].concat());
+    assert!(ran.stderr.contains("median distance of"), "{}", ran.stderr);
+    ok_in(path, &[&["export", "out", "www"], &mesh[..]].concat());
+    let Some(chromium) = chromium() else { return };
+    let mut browser = Browser::open_drawing(&chromium, &path.join("profile"));
+    let view = [&["view", "out", "--port=0"], &mesh[..]].concat();
+    let served = Served::start(dapple().args(view).current_dir(path));
+    browser.call("Page.navigate", &json!({"url": served.url}));
+    browser.wait_for("Number(document.getElementById('picture')?.dataset.look) > 0");
+    let live = browser
+        .value("fetch('/mesh').then((m) => m.arrayBuffer()).then((b) => [...new Uint8Array(b)])");
+    let live: Vec<u8> = serde_json::from_value(live).unwrap();
+    assert!(live == std::fs::read(path.join("www/mesh.bin")).unwrap());
+    browser.choose("mesh", "over");
+    browser.choose("mesh-style", "errors");
+    browser.wait_for("document.getElementById('surface').dataset.drawn === 'errors'");
+    let legend = "document.getElementById('mesh-scale').innerText.replace(/\\s+/g, ' ')";
+    let words = browser.value(legend);
+    assert_eq!(
+        words,
+        json!("0 pixels 4 pixels or more Grey: no sparse point near.")
+    );
+    open_page(&mut browser, &path.join("page.html"));
+    let hidden = "document.getElementById('mesh-scale').hidden";
+    for text in ["Mesh", "Edges", "Distances"] {
+        assert_eq!(browser.value(hidden), json!(true), "{text}");
+        browser.key("m");
+        browser.wait_for(&format!(
+            "document.getElementById('mesh').textContent === '{text}' && !document.getElementById('surface').hidden"
+        ));
+    }
+    browser.wait_for(&format!("!{hidden}"));
+    assert_eq!(browser.value(legend), words);
+    // Each triangle has a sparse point near, and so a colour.
+    let (_, pixels) = drawn(&mut browser);
+    let is_there = |pixel: &&[u8; 4]| pixel[3] == 255;
+    let pixels = pixels.as_chunks::<4>().0.iter().filter(is_there);
+    let is_grey =
+        |pixel: &[u8; 4]| pixel[0].abs_diff(pixel[1]) < 3 && pixel[1].abs_diff(pixel[2]) < 3;
+    let (grey, colours): (Vec<&[u8; 4]>, Vec<&[u8; 4]>) = pixels.partition(|pixel| is_grey(pixel));
+    assert!(
+        colours.len() > 500,
+        "{} of {} are grey",
+        grey.len(),
+        colours.len()
+    );
+    assert!(
+        grey.len() * 50 < colours.len(),
+        "{} of {} are grey",
+        grey.len(),
+        colours.len()
+    );
+    browser.key("m");
+    browser.wait_for("document.getElementById('surface').hidden");
+    assert_eq!(browser.value(hidden), json!(true));
+    assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
+}
+
+#[test]
+fn a_page_without_a_capture_offers_no_distances() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &TRAIN);
+    write_box(path);
+    std::fs::copy(path.join("out/splats.ply"), path.join("alone.ply")).unwrap();
+    let page = ["export", "alone.ply", "page.html", "--mesh", "box.obj"];
+    let ran = ok_in(path, &page);
+    let note = "does not show the distances of the mesh to the sparse points";
+    assert!(
+        ran.stderr.contains(note) && ran.stderr.contains("--capture"),
+        "{}",
+        ran.stderr
+    );
+    let ran = ok_in(
+        path,
+        &[
+            "export",
+            "alone.ply",
+            "named.html",
+            "--mesh=box.obj",
+            "--capture=capture",
+        ],
+    );
+    assert!(!ran.stderr.contains(note), "{}", ran.stderr);
+    // Points that are not in the box of the mesh.
+    let far = "v 90 0 0\nv 91 0 0\nv 90 1 0\nf 1 2 3\n";
+    std::fs::write(path.join("far.obj"), far).unwrap();
+    let ran = ok_in(path, &["export", "out", "far.html", "--mesh=far.obj"]);
+    assert!(
+        ran.stderr.contains("no sparse point in the box"),
+        "{}",
+        ran.stderr
+    );
+    // The capture has been moved since.
+    std::fs::rename(path.join("capture"), path.join("moved")).unwrap();
+    let ran = ok_in(path, &["export", "out", "moved.html", "--mesh=box.obj"]);
+    assert!(ran.stderr.contains(note), "{}", ran.stderr);
+    let Some(chromium) = chromium() else { return };
+    let mut browser = Browser::open_drawing(&chromium, &path.join("profile"));
+    for page in ["page.html", "moved.html"] {
+        open_page(&mut browser, &path.join(page));
+        for text in ["Mesh", "Edges"] {
+            browser.key("m");
+            browser.wait_for(&format!(
+                "document.getElementById('mesh').textContent === '{text}' && !document.getElementById('surface').hidden"
+            ));
+        }
+        browser.key("m");
+        browser.wait_for("document.getElementById('surface').hidden");
     }
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
@@ -199,12 +347,22 @@ fn meshes_that_cannot_be_shown_are_refused_with_the_reason() {
     )
     .unwrap();
     let cases: [(&[&str], &str); 4] = [
-        (&["out", "--mesh=empty.ply"], "--triangles"),
+        (&["out", "--mesh=empty.ply"], "no triangle"),
         (&["out", "--mesh=cut.glb"], "cannot be read"),
         (&["out", "--mesh=out/metrics.json"], "no PLY file"),
         (&["out", "out", "--mesh=box.ply"], "one model"),
     ];
     for (args, word) in cases {
         refused(path, &[&["view"], args].concat(), INPUT, &[word, "hint: "]);
+    }
+    std::fs::write(path.join("bad.obj"), "v 0 0 0\nf 1 2 3\n").unwrap();
+    let words = ["vertex 2", "bad.obj, line 2"];
+    for args in [
+        &["view", "out", "--mesh=bad.obj"][..],
+        &["export", "out", "page.html", "--mesh=bad.obj"],
+        &["mesh", "bad.obj", "--compare", "box.ply"],
+        &["mesh", "box.ply", "--compare", "bad.obj"],
+    ] {
+        refused(path, args, INPUT, &words);
     }
 }

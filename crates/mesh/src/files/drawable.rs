@@ -1,9 +1,6 @@
 //! Meshes of files as renderers draw them.
 
-use super::gltf::read_glb;
-use super::read::{origin_of, read_ply};
 use crate::mesh::Mesh;
-use dapple_base::Result;
 use glam::{DVec3, Vec2};
 
 /// Encoded picture.
@@ -26,21 +23,6 @@ pub struct Drawable {
     pub picture: Option<Picture>,
     /// Position of the mesh's origin in the frame of the capture, world units.
     pub origin: DVec3,
-}
-
-impl Drawable {
-    /// Reads a mesh: GLB or PLY, by its first bytes.
-    ///
-    /// # Errors
-    /// A file that is neither or is cut off; a GLB file without a triangle.
-    pub fn read(bytes: &[u8]) -> Result<Self> {
-        if bytes.starts_with(b"glTF") {
-            return read_glb(bytes);
-        }
-        Ok(Self {
-            mesh: read_ply(bytes)?,
-            origin: origin_of(bytes),
-            ..Self::default()
-        })
-    }
+    /// Notes for the user: parts that are missing.
+    pub notes: Vec<String>,
 }

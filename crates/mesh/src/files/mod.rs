@@ -4,9 +4,12 @@ mod drawable;
 mod flat;
 mod glb;
 mod gltf;
+mod materials;
 mod obj;
+mod open;
 mod ply;
 mod read;
+mod wavefront;
 
 pub use drawable::{Drawable, Picture};
 pub use glb::glb;
@@ -14,7 +17,9 @@ pub use gltf::read_glb;
 pub use obj::obj;
 pub use ply::ply;
 pub use read::{Counted, read_counted_ply, read_ply};
+pub use wavefront::read_obj;
 
+use dapple_base::{Error, Result};
 use glam::{DVec3, Vec3};
 
 /// Facts about a mesh that its file records.
@@ -53,9 +58,9 @@ const JPEG_QUALITY: u8 = 92;
 ///
 /// # Errors
 /// A size that JPEG does not hold.
-pub fn jpeg(texture: &crate::mesh::Texture) -> dapple_base::Result<Vec<u8>> {
+pub fn jpeg(texture: &crate::mesh::Texture) -> Result<Vec<u8>> {
     let fail = |e: &dyn std::fmt::Display| {
-        dapple_base::Error::unsupported(format!("the texture cannot be written as JPEG: {e}"))
+        Error::unsupported(format!("the texture cannot be written as JPEG: {e}"))
     };
     let [width, height] = texture.size;
     let side = |v: u32| u16::try_from(v).map_err(|e| fail(&e));

@@ -40,7 +40,7 @@ pub fn read_counted_ply(bytes: &[u8]) -> Result<Counted> {
         .take(1 << 16)
         .position(|window| window == end);
     let Some(at) = at.filter(|_| bytes.starts_with(b"ply")) else {
-        return Err(Error::input("this is no PLY file").hint("give a mesh or points as .ply"));
+        return Err(Error::input("this is no PLY file").hint("give a mesh as .glb, .obj or .ply"));
     };
     let header = String::from_utf8_lossy(&bytes[..at]);
     let mut body = Body {

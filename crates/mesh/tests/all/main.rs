@@ -8,5 +8,6 @@ mod files;
 mod fusion;
 mod glb;
 mod judge;
+mod obj;
 mod shapes;
 mod texture;

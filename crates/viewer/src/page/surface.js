@@ -80,6 +80,7 @@ export class Surface {
       this.painter = await MeshPainter.open(this.canvas, new Uint8Array(await answer.arrayBuffer()));
       const errors = this.style.namedItem("mesh-errors");
       if (errors) errors.disabled = !this.painter.hasErrors;
+      if (this.painter.hasErrors) this.painter.describe(find("mesh-scale"));
       this.#say("");
     } catch (error) {
       this.#say(`The mesh cannot be shown: ${error instanceof Error ? error.message : error}`);
@@ -91,7 +92,7 @@ export class Surface {
   draw() {
     const { canvas, framing, painter } = this;
     const style = /** @type {Style} */ (this.style.value);
-    find("mesh-scale").hidden = this.at === "off" || style !== "errors";
+    find("mesh-scale").hidden = this.at === "off" || style !== "errors" || painter === null;
     canvas.hidden = this.at === "off" || framing === null || painter === null;
     canvas.dataset.drawn = "";
     if (canvas.hidden || framing === null || painter === null) return;

@@ -2,8 +2,8 @@
 
 use super::Args;
 use crate::console::Console;
-use dapple::scene::{Result, bounded};
-use dapple_mesh::files::{Counted, read_counted_ply, read_glb};
+use dapple::scene::Result;
+use dapple_mesh::files::Counted;
 use dapple_mesh::judge::{Comparison, Rules, compare, extent};
 use serde::Serialize;
 use std::path::Path;
@@ -58,19 +58,6 @@ pub fn parse_distance(text: &str) -> Result<Distance, String> {
     }
 }
 
-/// Reads a mesh or points.
-pub fn read_mesh(path: &Path) -> Result<Counted> {
-    let bytes = bounded::read("cannot read the mesh", path, bounded::MODEL_BYTES)?;
-    let read = match bytes.starts_with(b"glTF") {
-        true => read_glb(&bytes).map(|mesh| Counted {
-            mesh: mesh.mesh,
-            ..Counted::default()
-        }),
-        false => read_counted_ply(&bytes),
-    };
-    read.map_err(|e| e.at_path(path))
-}
-
 /// Row of the JSON output.
 #[derive(Debug, Serialize)]
 struct Row {
@@ -94,7 +81,7 @@ struct Output {
 
 /// Compares the mesh with the truth and prints the result.
 pub fn run(args: &Args, truth: &Path, console: &Console) -> Result<()> {
-    let (truth, mesh) = (read_mesh(truth)?, read_mesh(&args.splats)?.mesh);
+    let (truth, mesh) = (Counted::open(truth)?, Counted::open(&args.splats)?.mesh);
     let size = extent(&truth.mesh.positions);
     let tanks = args.benchmark == Some(Benchmark::Tanks);
     let dtu = args.benchmark == Some(Benchmark::Dtu);

@@ -21,6 +21,9 @@ const canvas = /** @type {HTMLCanvasElement} */ (element("picture"));
 /** @type {Scene} */
 const scene = JSON.parse(element("scene").textContent ?? "");
 
+/** Views of the mesh, and the text of the button. @type {[import("./mesh.js").Style, string][]} */
+const MESH_VIEWS = [["colours", "Mesh"], ["edges", "Edges"], ["errors", "Distances"]];
+
 /** Duration of a move to a note, seconds. */
 const TRAVEL = 1.2;
 
@@ -96,6 +99,7 @@ function frame(now) {
 function drawMesh() {
   const surface = /** @type {HTMLCanvasElement} */ (element("surface"));
   surface.hidden = !shown || !mesh;
+  element("mesh-scale").hidden = surface.hidden || shown !== "errors";
   if (!shown || !mesh) return;
   const { width, height } = canvas;
   if (surface.width !== width || surface.height !== height) [surface.width, surface.height] = [width, height];
@@ -105,13 +109,17 @@ function drawMesh() {
   mesh.draw({ width, height, position, rotation, pinhole: [far, far, width / 2, height / 2] }, shown);
 }
 
-/** Shows the mesh, its edges over the splats, or no mesh: one after the other. */
+/** Shows the next view of the mesh, after the last no mesh. */
 async function nextMesh() {
-  shown = shown === null ? "colours" : shown === "colours" ? "edges" : null;
-  element("mesh").setAttribute("aria-pressed", String(shown !== null));
-  element("mesh").textContent = shown === "edges" ? "Edges" : "Mesh";
   meshed ??= data(scene.mesh, "mesh-data").then((bytes) => MeshPainter.open(/** @type {HTMLCanvasElement} */ (element("surface")), bytes));
-  mesh = await meshed;
+  mesh ??= await meshed;
+  const { hasErrors } = mesh;
+  if (hasErrors) mesh.describe(element("mesh-scale"));
+  const views = MESH_VIEWS.filter(([style]) => style !== "errors" || hasErrors);
+  const next = views[views.findIndex(([style]) => style === shown) + 1];
+  shown = next?.[0] ?? null;
+  element("mesh").setAttribute("aria-pressed", String(shown !== null));
+  element("mesh").textContent = next?.[1] ?? "Mesh";
   moved();
 }
 

@@ -16,10 +16,13 @@ import { unzip } from "./spz.js";
 /** @type {Style[]} */
 const STYLES = ["colours", "shape", "edges", "errors"];
 
-/** Errors of this many pixels and more have the last colour. */
-const FULL_ERROR = 4;
+/** Colours of errors from 0 to the largest, evenly spread: red, green, blue from 0 to 1. @type {Vec[]} */
+const RAMP = [[0.17, 0.35, 0.80], [0.20, 0.72, 0.45], [0.98, 0.85, 0.25], [0.85, 0.15, 0.15]];
 
-/** Floats of a vertex: position, place in the picture, error, colour. */
+/** Byte of an unknown error (mesh.rs). */
+const UNKNOWN_ERROR = 255;
+
+/** Floats of a vertex: position, place in the picture, error (of the largest; negative: unknown), colour. */
 const VERTEX = 7;
 
 const MESH_VERTICES = `#version 300 es
@@ -65,10 +68,12 @@ in vec3 seen;
 in vec3 corner;
 out vec4 shown;
 
+const vec3 RAMP[STOPS] = vec3[](COLOURS);
+
 vec3 ramp(float t) {
-  vec3 blue = vec3(0.17, 0.35, 0.80), green = vec3(0.20, 0.72, 0.45);
-  vec3 yellow = vec3(0.98, 0.85, 0.25), red = vec3(0.85, 0.15, 0.15);
-  return t < 0.333 ? mix(blue, green, t * 3.0) : t < 0.667 ? mix(green, yellow, t * 3.0 - 1.0) : mix(yellow, red, t * 3.0 - 2.0);
+  float at = clamp(t, 0.0, 1.0) * float(STOPS - 1);
+  int i = min(int(at), STOPS - 2);
+  return mix(RAMP[i], RAMP[i + 1], at - float(i));
 }
 
 void main() {
@@ -85,14 +90,14 @@ void main() {
     return;
   }
   if (style == 0) shape = textured ? texel : tinted ? colour : shape;
-  if (style == 3) shape = (wrong < 0.0 ? vec3(0.55) : ramp(clamp(wrong / float(FULL), 0.0, 1.0))) * (0.45 + 0.55 * facing);
+  if (style == 3) shape = (wrong < 0.0 ? vec3(0.55) : ramp(wrong)) * (0.45 + 0.55 * facing);
   shown = vec4(shape, 1.0);
-}`.replace("FULL", FULL_ERROR.toFixed(1));
+}`.replaceAll("STOPS", String(RAMP.length)).replace("COLOURS", RAMP.map((rgb) => `vec3(${rgb.join(", ")})`).join(", "));
 
 /**
  * Data of a mesh, with three vertices for each triangle.
- * @typedef {{triangles: number, vertices: Float32Array<ArrayBuffer>, centre: Vec, radius: number, errors: boolean,
- *   colours: boolean, picture: Blob | null}} Unpacked
+ * @typedef {{triangles: number, vertices: Float32Array<ArrayBuffer>, centre: Vec, radius: number,
+ *   errors: number | null, colours: boolean, repeats: boolean, picture: Blob | null}} Unpacked
  */
 
 /** @param {Uint8Array} packed @returns {Promise<Unpacked>} */
@@ -112,7 +117,7 @@ async function unpackMesh(packed) {
   const floats = (/** @type {number} */ words) => new Float32Array(bytes.buffer, take(words), words);
   const places = floats(3 * count);
   const spots = about.places ? floats(2 * count) : null;
-  const errors = about.errors ? floats(count) : null;
+  const errors = about.errors === null ? null : new Uint8Array(bytes.buffer, take(Math.ceil(count / 4)), count);
   const tints = about.colours ? new Uint32Array(bytes.buffer, take(count), count) : null;
   const indices = new Uint32Array(bytes.buffer, take(3 * about.triangles), 3 * about.triangles);
   const vertices = new Float32Array(VERTEX * indices.length);
@@ -125,13 +130,15 @@ async function unpackMesh(packed) {
       [low[k], high[k]] = [Math.min(low[k], value), Math.max(high[k], value)];
     }
     if (spots) [vertices[VERTEX * i + 3], vertices[VERTEX * i + 4]] = [spots[2 * index], spots[2 * index + 1]];
-    vertices[VERTEX * i + 5] = errors ? errors[index] : -1;
+    const error = errors ? errors[index] : UNKNOWN_ERROR;
+    vertices[VERTEX * i + 5] = error === UNKNOWN_ERROR ? -1 : error / (UNKNOWN_ERROR - 1);
     words[VERTEX * i + 6] = tints ? tints[index] : 0;
   });
   const centre = /** @type {Vec} */ (low.map((least, k) => (least + high[k]) / 2));
   const radius = Math.hypot(...low.map((least, k) => high[k] - least)) / 2;
   const picture = about.picture ? new Blob([bytes.subarray(end)], { type: about.picture }) : null;
-  return { triangles: about.triangles, vertices, centre, radius, errors: errors !== null, colours: tints !== null, picture };
+  const repeats = spots?.some((v) => v < 0 || v > 1) ?? false;
+  return { triangles: about.triangles, vertices, centre, radius, errors: about.errors, colours: tints !== null, repeats, picture };
 }
 
 export class MeshPainter {
@@ -177,7 +184,22 @@ export class MeshPainter {
 
   /** True if the mesh has errors. */
   get hasErrors() {
-    return this.#mesh.errors;
+    return this.#mesh.errors !== null;
+  }
+
+  /** Fills the legend of the errors. @param {HTMLElement} legend */
+  describe(legend) {
+    const part = (/** @type {string} */ kind, /** @type {string} */ name, /** @type {(Node | string)[]} */ ...content) => {
+      const element = document.createElement(kind);
+      element.className = name;
+      element.append(...content);
+      return element;
+    };
+    const bar = part("div", "ramp");
+    const colours = RAMP.map((rgb) => `rgb(${rgb.map((v) => Math.round(255 * v)).join(" ")})`);
+    bar.style.background = `linear-gradient(90deg, ${colours.join(", ")})`;
+    const ends = part("div", "ends", part("span", "", "0 pixels"), part("span", "", `${this.#mesh.errors} pixels or more`));
+    legend.replaceChildren(bar, ends, part("p", "", "Grey: no sparse point near."));
   }
 
   /** @param {ImageBitmap} bitmap */
@@ -188,8 +210,9 @@ export class MeshPainter {
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, gl.RGBA, gl.UNSIGNED_BYTE, bitmap);
     gl.generateMipmap(gl.TEXTURE_2D);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.LINEAR_MIPMAP_LINEAR);
-    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE);
-    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE);
+    const wrap = this.#mesh.repeats ? gl.REPEAT : gl.CLAMP_TO_EDGE;
+    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_S, wrap);
+    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_T, wrap);
     bitmap.close();
     this.#textured = true;
   }
