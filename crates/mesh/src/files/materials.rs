@@ -14,7 +14,7 @@ const KINDS: [(&[u8], &str); 4] = [
     (b"BM", "image/bmp"),
 ];
 
-/// Options of a picture in a material file, with the number of values that follow them. Those with three may have
+/// Options of a picture in a material file, with the number of values that follow them. Options with three may have
 /// fewer.
 const OPTIONS: [(&str, usize); 11] = [
     ("-blendu", 1),
