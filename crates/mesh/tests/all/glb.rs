@@ -1,25 +1,10 @@
 //! GLB files that are read.
 
+use crate::shapes::textured;
 use dapple_base::ErrorKind;
+use dapple_mesh::Mesh;
 use dapple_mesh::files::{About, Drawable, glb, jpeg, ply};
-use dapple_mesh::{Mesh, Texture};
-use glam::{DVec3, Vec2, Vec3};
-
-/// Returns a textured tetrahedron.
-fn textured() -> Mesh {
-    let place = |x: f32, y: f32| Vec2::new(x, y);
-    let corners = [place(0.1, 0.2), place(0.9, 0.2), place(0.5, 0.9)];
-    Mesh {
-        positions: vec![Vec3::ZERO, Vec3::X, Vec3::Y, Vec3::new(0.25, 0.5, 1.0)],
-        triangles: vec![[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]],
-        texture: Some(Texture {
-            size: [8, 8],
-            rgb: (0..192).map(|i| i as u8).collect(),
-            corners: vec![corners; 4],
-        }),
-        ..Mesh::default()
-    }
-}
+use glam::{DVec3, Vec3};
 
 #[test]
 fn glb_files_come_back_in_the_axes_of_the_capture() {

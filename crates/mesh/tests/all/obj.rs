@@ -1,26 +1,17 @@
 //! OBJ files that are read.
 
+use crate::shapes::textured;
 use dapple_base::ErrorKind;
+use dapple_mesh::Mesh;
 use dapple_mesh::files::{About, Counted, Drawable, obj, read_obj};
-use dapple_mesh::{Mesh, Texture};
 use dapple_scene::Photo;
 use glam::{DVec3, Vec2, Vec3};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Returns a tetrahedron with a texture, as `dapple mesh` makes it.
-fn textured() -> Mesh {
-    let corners = [[0.1, 0.2], [0.9, 0.2], [0.5, 0.9]].map(Vec2::from);
-    let mut mesh = Mesh {
-        positions: vec![Vec3::ZERO, Vec3::X, Vec3::Y, Vec3::new(0.25, 0.5, 1.0)],
-        triangles: vec![[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]],
-        texture: Some(Texture {
-            size: [8, 8],
-            rgb: (0..192).map(|i| i as u8).collect(),
-            corners: vec![corners; 4],
-        }),
-        ..Mesh::default()
-    };
+/// Returns a textured tetrahedron with normals, as `dapple mesh` makes it.
+fn with_normals() -> Mesh {
+    let mut mesh = textured();
     mesh.compute_normals();
     mesh
 }
@@ -61,7 +52,7 @@ fn obj_files_of_dapple_come_back() {
         up: Some(Vec3::NEG_Y),
         voxel: 0.1,
     };
-    let mesh = textured();
+    let mesh = with_normals();
     let (text, material) = obj(&mesh, &about, "name");
     let path = put(&folder, "name.obj", text);
     put(&folder, "name.mtl", material.unwrap());
@@ -285,7 +276,7 @@ fn damaged_textures_and_materials_are_errors_without_a_panic() {
 
 #[test]
 fn changed_bytes_of_obj_files_are_a_mesh_or_an_error() {
-    let (whole, _) = obj(&textured(), &About::default(), "name");
+    let (whole, _) = obj(&with_normals(), &About::default(), "name");
     let whole = whole.into_bytes();
     let mut errors = 0;
     let mut try_out = |bytes: &[u8]| match read_obj(bytes) {

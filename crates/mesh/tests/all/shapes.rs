@@ -3,7 +3,7 @@
 use dapple_base::{NoProgress, Result};
 use dapple_mesh::surface::drop_unseen;
 use dapple_mesh::volume::PlanOptions;
-use dapple_mesh::{DepthSource, DepthView, Fused, Mesh, PhotoSource, Pinhole, fuse_views};
+use dapple_mesh::{DepthSource, DepthView, Fused, Mesh, PhotoSource, Pinhole, Texture, fuse_views};
 use dapple_scene::{Camera, Photo, Pose};
 use glam::{DVec3, Vec2, Vec3};
 use std::sync::Arc;
@@ -172,4 +172,19 @@ pub fn is_same_on_any_threads(bytes: impl Fn() -> Vec<u8> + Sync) -> bool {
     };
     let one = on(1);
     one == on(2) && one == on(8)
+}
+
+/// Returns a textured tetrahedron.
+pub fn textured() -> Mesh {
+    let corners = [[0.1, 0.2], [0.9, 0.2], [0.5, 0.9]].map(Vec2::from);
+    Mesh {
+        positions: vec![Vec3::ZERO, Vec3::X, Vec3::Y, Vec3::new(0.25, 0.5, 1.0)],
+        triangles: vec![[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]],
+        texture: Some(Texture {
+            size: [8, 8],
+            rgb: (0..192).map(|i| i as u8).collect(),
+            corners: vec![corners; 4],
+        }),
+        ..Mesh::default()
+    }
 }
