@@ -158,6 +158,7 @@ def stubs():
         text += stub_class(getattr(_errors, name))
     text += "\n" + function("rasterization", _rasterization.rasterization)
     text += function("rasterization_vjp", _rasterization.rasterization_vjp)
+    text += function("top_contributing_gaussian_ids", dapple_gs.top_contributing_gaussian_ids)
     splats = stub_class(_splats.Splats)
     arrays = ", ".join(f"{name}: np.ndarray" for name in ("means", "scales", "quats", "opacities", "sh0", "sh_rest"))
     splats += f"    def __init__(self, {arrays}, origin: Sequence[float] = ..., notes: List[str] = ...) -> None: ...\n"

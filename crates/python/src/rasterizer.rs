@@ -144,6 +144,7 @@ impl Rasterizer {
     }
 
     /// Names the `most` Gaussians that each pixel of a render shows most. Returns their indices, -1 for none, and weights.
+    #[expect(clippy::too_many_arguments, reason = "those of a render")]
     fn contributors<'py>(
         &self,
         py: Python<'py>,
@@ -152,11 +153,16 @@ impl Rasterizer {
         near: f32,
         dilation: (bool, f32),
         most: usize,
+        tiles: Tiles<'_>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let camera = camera.camera;
+        let tiles = tile_mask(py, tiles)?;
         let found = self.work(py, |state| {
             let settings = state.settings(token, near, dilation, false)?;
-            state.engine.contributors(&camera, &settings, most)
+            let engine = &mut state.engine;
+            engine.with_tiles(tiles.as_ref(), |engine| {
+                engine.contributors(&camera, &settings, most)
+            })
         })?;
         let shape = [camera.height as usize, camera.width as usize, most];
         // A missing one has the largest index: -1.

@@ -133,6 +133,22 @@ class Images(unittest.TestCase):
             np.testing.assert_array_equal(few[0], every[..., :5])
             np.testing.assert_array_equal(few[1], weights[..., :5])
 
+    def test_contributors_of_chosen_tiles(self):
+        arrays = scene()
+        arrays.pop("colors")
+        masks = np.zeros((2, -(-HEIGHT // 16), -(-WIDTH // 16)), bool)
+        masks[0, 0, 1] = masks[1, 1, 0] = True
+        sizes = {"width": WIDTH, "height": HEIGHT}
+        every, weights = dapple.top_contributing_gaussian_ids(**arrays, **sizes)
+        found, some = dapple.top_contributing_gaussian_ids(**arrays, **sizes, masks=masks)
+        chosen = masks.repeat(16, 1).repeat(16, 2)[:, :HEIGHT, :WIDTH, None]
+        self.assertGreater(np.where(chosen, weights, 0).sum(), 1)
+        np.testing.assert_array_equal(found, np.where(chosen, every, -1))
+        np.testing.assert_array_equal(some, np.where(chosen, weights, 0))
+        with self.assertRaises(dapple.InputError) as raised:
+            dapple.top_contributing_gaussian_ids(**arrays, **sizes, masks=masks[:1])
+        self.assertEqual(raised.exception.place, "masks")
+
     def test_contributors_refuse_by_name(self):
         arrays = scene()
         arrays.pop("colors")

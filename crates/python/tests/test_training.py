@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -127,6 +128,12 @@ class Settings(unittest.TestCase):
         names = dapple.settings()
         for name in ("steps", "preset", "sh_degree", "strategy", "dropout", "seed"):
             self.assertIn(name, names)
+
+    def test_the_type_stubs_have_every_public_name(self):
+        stubs = (pathlib.Path(dapple.__file__).parent / "__init__.pyi").read_text()
+        missing = [name for name in dapple.__all__
+                   if not re.search(rf"^(def|class) {name}\b|^{name}:|import .*\b{name}\b", stubs, re.MULTILINE)]
+        self.assertEqual(missing, [])
 
     def test_the_type_stubs_are_current(self):
         stubs = pathlib.Path(__file__).resolve().parent.parent / "stubs.py"

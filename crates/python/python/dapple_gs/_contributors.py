@@ -13,7 +13,7 @@ MOST = 64
 def top_contributing_gaussian_ids(
     means, quats, scales, opacities, viewmats, Ks, width, height, num_depth_samples=4, near_plane=0.01, far_plane=1e10,
     radius_clip=0.0, eps2d=0.3, rasterize_mode="classic", camera_model="pinhole", radial_coeffs=None,
-    tangential_coeffs=None, device=None,
+    tangential_coeffs=None, masks=None, device=None,
 ):
     """Names the Gaussians that each pixel shows most, as `rasterization` blends them. Nothing is differentiated.
 
@@ -23,7 +23,8 @@ def top_contributing_gaussian_ids(
     Returns:
         Indices of Gaussians, int32, and weights, float32, both [C, height, width, num_depth_samples], largest weight first.
         A weight is alpha times the transmittance in front: a pixel's colour is the sum of weights times colours. A pixel
-        that blends fewer Gaussians has the index -1 and the weight 0. Tensors if `means` is one, on its device.
+        that blends fewer Gaussians, or is in a tile of False in `masks`, has the index -1 and the weight 0. Tensors if
+        `means` is one, on its device.
 
     Raises:
         InputError, ArgumentTypeError, UnsupportedError: they name the argument.
@@ -50,6 +51,7 @@ def top_contributing_gaussian_ids(
         raise InputError(f"means has shape {arrays['means'].shape}, not [N, 3]", "means", "call once for each batch element")
     lenses = _host_of(radial_coeffs), _host_of(tangential_coeffs)
     options.coefficients = _arguments.coefficients(c, camera_model, *lenses, None)
+    options.masks = _arguments.masks(masks, batch, c, options.width, options.height)
     scene = Scene(**arrays)
     scene.shown = shown_by(scene, options)
     found = Passes(scene, options, _engines.engine(device)).contributors(int(num_depth_samples))

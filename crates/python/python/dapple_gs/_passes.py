@@ -130,7 +130,7 @@ class Passes:
                     token, _ = self.upload(which, group[0], chunk)
                     for i in group:
                         gaussians[i], weights[i] = native.contributors(token, self.cameras[i], options.near_plane,
-                                                                       options.dilation, most)
+                                                                       options.dilation, most, options.tiles(i))
         return gaussians, weights
 
     def finish(self, image, alphas):
