@@ -68,7 +68,11 @@ impl<'a> Region<'a> {
 
     /// Computes the scene extent by the steps of the module documentation; 1 if nothing has a size.
     pub(crate) fn extent(&self) -> f64 {
-        let far = self.far_off();
+        self.extent_without(&self.far_off())
+    }
+
+    /// Computes the extent without these outlier cameras, ascending.
+    pub(crate) fn extent_without(&self, far: &[usize]) -> f64 {
         let near = |(i, centre): (usize, &DVec3)| far.binary_search(&i).is_err().then_some(*centre);
         let centres: Vec<DVec3> = self.centres.iter().enumerate().filter_map(near).collect();
         let radius = radius_about_mean(&centres);

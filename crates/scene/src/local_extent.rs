@@ -27,8 +27,8 @@ const LOCAL_SAMPLE: [usize; 2] = [64, 1 << 17];
 impl Region<'_> {
     /// Computes the local extent: see the module.
     fn local_extent(&self) -> f64 {
-        let extent = self.extent();
         let far = self.far_off();
+        let extent = self.extent_without(&far);
         let step = |count: usize, most: usize| count.div_ceil(most).max(1);
         let points: Vec<DVec3> = (0..self.points.len())
             .step_by(step(self.points.len(), LOCAL_SAMPLE[1]))

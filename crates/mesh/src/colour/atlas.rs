@@ -62,7 +62,8 @@ pub fn texture(
     let mut owned = Vec::new();
     // Middles inside triangles first, then a rim for interpolation.
     for margin in [0.0, 0.35] {
-        for (texel, place) in texels_of(&corners, side, margin).into_iter().flatten() {
+        let found = texels_of(&corners, side, margin, &owner);
+        for (texel, place) in found.into_iter().flatten() {
             if owner[texel as usize] == u32::MAX {
                 owner[texel as usize] = owned.len() as u32;
                 owned.push(place);
@@ -70,7 +71,9 @@ pub fn texture(
         }
     }
     let spots = owned.par_iter();
-    let spots: Vec<Spot> = spots.map(|&(t, weights)| spot(mesh, t, weights)).collect();
+    let spots: Vec<Spot> = spots
+        .map(|&(t, weights)| spot(mesh, t as usize, weights))
+        .collect();
     let (colours, seen) = paint(&spots, mesh, photos, &options.tolerance, progress)?;
     let mut rgb = vec![0u8; 3 * texels];
     let texels = rgb.as_chunks_mut::<3>().0.par_iter_mut().zip(&owner);
@@ -103,18 +106,22 @@ pub fn texture(
 const CHUNK: usize = 1 << 12;
 
 /// Texel of a page, and the place that it shows: a triangle and barycentric coordinates.
-type Texel = (u32, (usize, Vec3));
+type Texel = (u32, (u32, Vec3));
 
-/// Lists the texels of all triangles on a page, in the order of the triangles.
-fn texels_of(corners: &[[Vec2; 3]], side: u32, margin: f32) -> Vec<Vec<Texel>> {
+/// Lists the texels without an owner of all triangles on a page, in the order of the triangles.
+fn texels_of(corners: &[[Vec2; 3]], side: u32, margin: f32, owner: &[u32]) -> Vec<Vec<Texel>> {
     let chunks = corners.par_chunks(CHUNK).enumerate();
     let found = chunks.map(|(chunk, corners)| {
         let mut found = Vec::new();
         for (t, flat) in (chunk * CHUNK..).zip(corners) {
             each_texel(flat, margin, |x, y, weights| {
                 let is_inside = |v: i32| u32::try_from(v).is_ok_and(|v| v < side);
-                if is_inside(x) && is_inside(y) && is_near(flat, x, y, margin) {
-                    found.push((y as u32 * side + x as u32, (t, weights)));
+                if !is_inside(x) || !is_inside(y) {
+                    return;
+                }
+                let texel = y as u32 * side + x as u32;
+                if owner[texel as usize] == u32::MAX && is_near(flat, x, y, margin) {
+                    found.push((texel, (t as u32, weights)));
                 }
             });
         }

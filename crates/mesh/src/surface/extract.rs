@@ -8,9 +8,9 @@
 
 use super::cells::{CASES, NO_FLIP, NONE};
 use super::place::{mean_of_zeros, vertex};
-use super::window::Window;
+use super::window::{Window, corner};
 use crate::mesh::Mesh;
-use crate::volume::{Blocks, Grid, Key, SIDE, VOXELS, Volume};
+use crate::volume::{Blocks, Grid, Key, SIDE, VOXELS, Volume, place_around};
 use glam::{IVec3, Vec3};
 use rayon::prelude::*;
 
@@ -112,7 +112,7 @@ fn triangles_of(
     (parts, starts): (&[Part], &[u32]),
 ) -> Vec<[u32; 3]> {
     let mut triangles = Vec::new();
-    let near = Near::around(blocks, block);
+    let near = Near(blocks.around(blocks.keys[block]));
     let value = |voxel: IVec3| {
         let (block, i) = near.find(voxel)?;
         let i = block * VOXELS + i;
@@ -167,26 +167,17 @@ fn triangles_of(
 struct Near([Option<usize>; 27]);
 
 impl Near {
-    fn around(blocks: &Blocks, block: usize) -> Self {
-        let key = IVec3::from(blocks.keys[block]);
-        Self(std::array::from_fn(|i| {
-            let step = IVec3::new(i as i32 % 3, i as i32 / 3 % 3, i as i32 / 9) - 1;
-            blocks.find((key + step).to_array())
-        }))
-    }
-
     /// Returns the block and those below it.
     fn below(&self) -> impl Iterator<Item = Option<usize>> {
-        (0..8).map(|i| self.0[(i & 1) + 3 * (i >> 1 & 1) + 9 * (i >> 2)])
+        (0..8).map(|i| self.0[place_around(-corner(i))])
     }
 
     /// Returns the block of a voxel, and its index there. Voxel zero is the first of the middle block.
     fn find(&self, voxel: IVec3) -> Option<(usize, usize)> {
         let block = voxel.div_euclid(IVec3::splat(SIDE));
         let inner = voxel - block * SIDE;
-        let [x, y, z] = (block + 1).to_array().map(|v| v as usize);
         let i = inner.x + SIDE * (inner.y + SIDE * inner.z);
-        Some((self.0[x + 3 * y + 9 * z]?, i as usize))
+        Some((self.0[place_around(block)]?, i as usize))
     }
 }
 

@@ -33,8 +33,9 @@ impl Window {
             0 => (0..side, BELOW),
             _ => (0..ABOVE, side + BELOW),
         };
-        for (dx, dy, dz) in (0..27).map(|i| (i % 3 - 1, i / 3 % 3 - 1, i / 9 - 1)) {
-            let Some(block) = blocks.find([key[0] + dx, key[1] + dy, key[2] + dz]) else {
+        for (i, block) in (0..).zip(blocks.around(key)) {
+            let (dx, dy, dz) = (i % 3 - 1, i / 3 % 3 - 1, i / 9 - 1);
+            let Some(block) = block else {
                 continue;
             };
             let ((xs, x0), (ys, y0), (zs, z0)) = (range(dx), range(dy), range(dz));

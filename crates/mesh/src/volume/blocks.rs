@@ -99,6 +99,20 @@ impl Blocks {
     pub fn find(&self, key: Key) -> Option<usize> {
         self.index.get(&key).map(|&i| i as usize)
     }
+
+    /// Returns the indices of a block and of those around it: `step`, -1 to 1 on each axis, is at [`place_around`].
+    pub fn around(&self, key: Key) -> [Option<usize>; 27] {
+        std::array::from_fn(|i| {
+            let step = IVec3::new(i as i32 % 3, i as i32 / 3 % 3, i as i32 / 9) - 1;
+            self.find((IVec3::from(key) + step).to_array())
+        })
+    }
+}
+
+/// Returns the place of a step in [`Blocks::around`].
+pub fn place_around(step: IVec3) -> usize {
+    let [x, y, z] = (step + 1).to_array().map(|v| v as usize);
+    x + 3 * y + 9 * z
 }
 
 /// Returns the blocks along the rays of a map, near its depths; sorted.

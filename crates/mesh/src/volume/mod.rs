@@ -7,7 +7,7 @@ mod levels;
 mod maps;
 mod plan;
 
-pub use blocks::{Blocks, Grid, Key, SIDE, VOXELS};
+pub use blocks::{Blocks, Grid, Key, SIDE, VOXELS, place_around};
 pub use consistent::{drop_inconsistent, has_support, is_same_place};
 pub use fuse::{Volume, fuse};
 pub(crate) use levels::is_in_box;

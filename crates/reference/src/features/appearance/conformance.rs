@@ -13,6 +13,7 @@ use crate as reference;
 use crate::Gaussian;
 use crate::compare::{self, TOLERANCE};
 use crate::conformance::engines::{Make, last_report};
+use crate::conformance::parity::widened;
 use crate::conformance::training::{learnt_models_repeat, masked_photo, photo, settings};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::appearance::{AFFINE, grid_floats};
@@ -51,10 +52,6 @@ fn drawn(cells: [u32; 3], views: usize) -> AppearanceGrids {
         *value += random.uniform(-0.2, 0.2) as f32;
     }
     appearance
-}
-
-fn widened(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&v| v.into()).collect()
 }
 
 /// Results of a step in the reference: the loss of the corrected image, and its derivatives by the splats

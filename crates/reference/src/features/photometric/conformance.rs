@@ -11,6 +11,7 @@
 use crate as reference;
 use crate::compare::{self, TOLERANCE};
 use crate::conformance::engines::{Make, last_report};
+use crate::conformance::parity::widened;
 use crate::conformance::training::{learnt_models_repeat, masked_photo, photo, settings};
 use crate::scenes::{self, Random, TestScene};
 use crate::{Gaussian, PhotometricImage};
@@ -58,10 +59,6 @@ fn views(scene: &TestScene, photo: &Photo) -> Vec<TrainView> {
         photo: Arc::new(photo.clone()),
     };
     cameras(scene).map(view).to_vec()
-}
-
-fn widened(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&v| v.into()).collect()
 }
 
 fn with_model(step: StepSettings) -> StepSettings {
