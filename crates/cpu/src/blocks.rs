@@ -8,6 +8,7 @@ use crate::simd::{ROW, Row};
 use dapple_engine::appearance_mlp::FEATURES;
 use dapple_engine::{PARAM_GROUPS, groups};
 use dapple_scene::{Splats, sh_coefficient_count};
+use rayon::prelude::*;
 
 /// Index of each parameter's first component in a block.
 pub mod component {
@@ -25,6 +26,9 @@ pub mod component {
 
 /// Most components a Gaussian can have.
 pub const MAX_COMPONENTS: usize = component::SH + 48;
+
+/// Fewest rows that a thread fills.
+const ROWS_AT_ONCE: usize = 1 << 14;
 
 /// One value per component and Gaussian, 16 Gaussians per block.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +49,7 @@ impl Blocks {
     pub fn zeros(len: usize, sh_degree: u8) -> Self {
         let components = component::SH + 3 * sh_coefficient_count(sh_degree);
         Self {
-            rows: vec![Row::ZERO; len.div_ceil(ROW) * components],
+            rows: filled(len.div_ceil(ROW) * components, |_| Row::ZERO),
             components,
             features: 0,
             len,
@@ -100,20 +104,26 @@ impl Blocks {
 
     /// Converts from the exchange form: groups of parameters are in the order of their list.
     pub fn from_splats(splats: &Splats) -> Self {
-        let mut blocks = Self::zeros(splats.len(), splats.sh_degree);
-        let mut first = 0;
-        for group in PARAM_GROUPS {
-            let width = group.width(splats.sh_degree);
-            let values = group.values(splats);
-            for i in 0..splats.len() {
-                let own = &values[i * width..(i + 1) * width];
-                for (c, &value) in own.iter().enumerate() {
-                    blocks.set(i, first + c, value);
-                }
-            }
-            first += width;
+        // For each component, the values of its group, their number per Gaussian, and its place among these.
+        let columns: Vec<(&[f32], usize, usize)> = PARAM_GROUPS
+            .iter()
+            .flat_map(|group| {
+                let (values, width) = (group.values(splats), group.width(splats.sh_degree));
+                (0..width).map(move |place| (values, width, place))
+            })
+            .collect();
+        let row = |row: usize| {
+            let (values, width, place) = columns[row % columns.len()];
+            let first = row / columns.len() * ROW;
+            let lane = |lane: usize| values.get((first + lane) * width + place);
+            Row(std::array::from_fn(|l| lane(l).copied().unwrap_or(0.0)))
+        };
+        Self {
+            rows: filled(splats.len().div_ceil(ROW) * columns.len(), row),
+            components: columns.len(),
+            features: 0,
+            len: splats.len(),
         }
-        blocks
     }
 
     /// Appends features, or moments of features, as components: one row of `own` for each Gaussian.
@@ -160,6 +170,12 @@ impl Blocks {
         }
         splats
     }
+}
+
+/// Returns `len` rows. All threads fill them: the first access to each page of new memory is slow.
+fn filled(len: usize, row: impl Fn(usize) -> Row + Sync + Send) -> Vec<Row> {
+    let rows = (0..len).into_par_iter().with_min_len(ROWS_AT_ONCE);
+    rows.map(row).collect()
 }
 
 /// Screen-space gradient of each Gaussian since the last densification round.

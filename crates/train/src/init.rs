@@ -19,6 +19,7 @@ pub(crate) use lost_colours::are_lost as colours_are_lost;
 use crate::TrainConfig;
 use crate::focus;
 use crate::random::{Purpose, below, generator, unit};
+use dapple_scene::order::morton_order;
 use dapple_scene::{Dataset, Error, Point, Result, SH_C0, Splats};
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 use rand_chacha::ChaCha8Rng;
@@ -136,11 +137,11 @@ pub fn from_points(points: &[Point], extent: f64, sh_degree: u8, seed: u64) -> R
 
 /// Returns the root mean square distance of each point to its (at most 3) nearest neighbours, world units. Zero for a
 /// point without neighbours.
-pub(crate) fn neighbour_distances(positions: &[[f32; 3]]) -> Result<Vec<f64>> {
-    if positions.len() < 2 {
-        return Ok(vec![0.0; positions.len()]);
+pub(crate) fn neighbour_distances(means: &[[f32; 3]]) -> Result<Vec<f64>> {
+    if means.len() < 2 {
+        return Ok(vec![0.0; means.len()]);
     }
-    let positions: Vec<[f64; 3]> = positions.iter().map(|p| p.map(f64::from)).collect();
+    let positions: Vec<[f64; 3]> = means.iter().map(|p| p.map(f64::from)).collect();
     let tree: ImmutableKdTree<f64, 3> = ImmutableKdTree::new_from_slice(&positions)
         .map_err(|e| Error::internal(format!("the points cannot be indexed: {e:?}")))?;
     let neighbours = NEIGHBOURS.min(positions.len() - 1);
@@ -156,7 +157,14 @@ pub(crate) fn neighbour_distances(positions: &[[f32; 3]]) -> Result<Vec<f64>> {
             .sum();
         (sum / neighbours as f64).sqrt()
     };
-    Ok(positions.par_iter().map(distance).collect())
+    // Neighbours in the order have neighbours in memory.
+    let order = morton_order(means);
+    let found: Vec<f64> = order.par_iter().map(|&i| distance(&positions[i])).collect();
+    let mut distances = vec![0.0; positions.len()];
+    for (i, distance) in order.into_iter().zip(found) {
+        distances[i] = distance;
+    }
+    Ok(distances)
 }
 
 /// Returns at most `wanted` of the points, drawn without replacement, in their order.
