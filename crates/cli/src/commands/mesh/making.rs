@@ -50,10 +50,6 @@ impl Inputs {
     fn read(args: &Args, out: &Path, console: &Console) -> Result<Self> {
         let file = splats_file(&args.splats)?;
         let config = config_beside(&file, args.capture.patch(), console)?;
-        let (mut splats, metadata) = read_splats(&file, console)?;
-        if let Some((order, of_sky)) = sky::last(&splats) {
-            splats = gather(&splats, &order[..order.len() - of_sky]);
-        }
         let scene = match &args.scene {
             Some(scene) => scene.clone(),
             None => known_capture::needed(&file, console)?,
@@ -63,7 +59,23 @@ impl Inputs {
         for path in std::iter::once(out).chain(args.collision.as_deref()) {
             refuse_inputs(path, &scene, &capture, &options)?;
         }
-        let dataset = load::decode(capture, &options, &console.progress())?;
+        let without_sky = || {
+            let (splats, metadata) = read_splats(&file, console)?;
+            let splats = match sky::last(&splats) {
+                Some((order, of_sky)) => gather(&splats, &order[..order.len() - of_sky]),
+                None => splats,
+            };
+            Ok::<_, Error>((splats, metadata))
+        };
+        let (read, dataset) = std::thread::scope(|threads| {
+            let read = threads.spawn(without_sky);
+            let dataset = load::decode(capture, &options, &console.progress());
+            (
+                read.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                dataset,
+            )
+        });
+        let ((mut splats, metadata), dataset) = (read?, dataset?);
         // The mesh is in the frame of the capture.
         let frame = metadata.frame().beside(middle_of(&splats), dataset.origin);
         if frame.moved != Similarity::IDENTITY {
