@@ -1,8 +1,8 @@
 """Kills random ranks of short runs at random times, resumes each run on another number of ranks, and compares bytes.
 
-    cargo build -p dapple-cli --features mpi && python3 docs/experiments/kill_ranks.py target/debug/dapple 100
+    cargo build -p dapple-cli --features mpi && python3 docs/experiments/kill_ranks.py target/debug/dapple 100 [DEVICE]
 
-A run that was killed before its first checkpoint begins again. Needs an MPI.
+DEVICE is the CPU by default. On a GPU, the bytes are those of two ranks in one process, because rounds of `adc` round differently there. A run that was killed before its first checkpoint begins again. Needs an MPI.
 """
 
 import hashlib
@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 
 DAPPLE, RUNS = str(Path(sys.argv[1]).resolve()), int(sys.argv[2])
-TRAIN = "train capture -q --device=cpu --threads=1 --sh-degree=1 --views-per-step=2 --max-gaussians=2500 --steps=400".split()
+DEVICE = sys.argv[3] if len(sys.argv) > 3 else "cpu"
+TRAIN = f"train capture -q --device={DEVICE} --threads=1 --sh-degree=1 --views-per-step=2 --max-gaussians=2500 --steps=400".split()
 TRAIN += ["--checkpoint-every=50"]
 
 
@@ -49,7 +50,8 @@ def kill_one(out, longest, draw):
 
 os.chdir(tempfile.mkdtemp())
 run([DAPPLE, *"synth capture --scene table --photos 12 --width 96 --height 72 --points 400 -q".split()])
-run([DAPPLE, *TRAIN, "-o", "plain"]).check_returncode()
+WHOLE = [] if DEVICE == "cpu" else ["--ranks-in-process=2"]
+run([DAPPLE, *TRAIN, *WHOLE, "-o", "plain"]).check_returncode()
 began = time.time()
 run(ranks(3, *TRAIN, "-o", "whole")).check_returncode()
 longest, expected, draw = time.time() - began, digest("plain"), random.Random(7)

@@ -6,10 +6,14 @@
 #[path = "all/common/mod.rs"]
 mod common;
 
-use common::{ok_in, small_capture};
+use common::{ok_in, run_in, small_capture};
+use dapple::scene::test_requirements::{skipped, test_gpu};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// Exit status without a device.
+const UNSUPPORTED: i32 = 5;
 
 const TRAIN: [&str; 8] = [
     "train",
@@ -74,6 +78,34 @@ fn processes_train_to_the_bytes_of_one_engine() {
         &["train", "-q", "--resume", "stopped", "--threads=1"],
     ));
     assert!(splats(path, "stopped") == splats(path, "plain"), "resumed");
+}
+
+#[test]
+fn processes_on_a_gpu_train_to_the_bytes_of_threads() {
+    let device = format!("--device={}", test_gpu());
+    let folder = small_capture();
+    let path = folder.path();
+    let train = [
+        "train",
+        "capture",
+        "-q",
+        &device,
+        "--sh-degree=1",
+        "--views-per-step=2",
+        "--max-gaussians=1500",
+        "--steps=40",
+        "-o",
+    ];
+    let ran = run_in(
+        path,
+        &[&train[..], &["threads", "--ranks-in-process=2"]].concat(),
+    );
+    if ran.code == UNSUPPORTED {
+        return skipped("gpu", &ran.stderr);
+    }
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    ok(mpirun(path, 2, &[&train[..], &["processes"]].concat()));
+    assert!(splats(path, "processes") == splats(path, "threads"));
 }
 
 /// Ends one of the processes of a run, which then ends with its last checkpoint.

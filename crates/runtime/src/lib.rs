@@ -91,7 +91,7 @@ pub use host_memory::{MappedPart, zeroed_host_memory};
 pub use kernel::{Bound, Kernel, KernelBinding, bindings_of};
 pub use limits::{GpuLimits, measure_limits};
 pub use parameters::{BLOCKS, PARAMETER_BYTES, Values, without_immediates};
-pub use peer::{PeerBuffer, PeerCopy};
+pub use peer::{PeerBuffer, PeerCopy, copy_through_host};
 pub use pool::{Pool, PoolStats, Pooled};
 pub use readback::Readback;
 pub use shader::{Defines, ShaderSet};

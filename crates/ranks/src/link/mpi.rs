@@ -4,16 +4,16 @@ use super::{Link, failed, heard, is_of_another};
 use dapple_engine::Shipment;
 use dapple_scene::{Error, ErrorKind, Result};
 use mpi::Threading;
-use mpi::datatype::{Partition, PartitionMut};
 use mpi::environment::Universe;
+use mpi::request::WaitGuard;
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator, CommunicatorCollectives};
+use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
 
-/// Most bytes that a rank sends in one operation: MPI counts in 31 bits.
+/// Most bytes of one operation: MPI counts in 31 bits.
 const MOST_BYTES: usize = 1 << 30;
 
-/// First byte of a message: further bytes are a fault.
-const FAILED: u8 = 1;
+/// Bit of a message's size: the message is a fault.
+const FAILED: u64 = 1 << 63;
 
 /// Connection between processes that an MPI launcher has started.
 pub struct MpiLink {
@@ -49,70 +49,51 @@ impl MpiLink {
         self.world.rank() as usize
     }
 
-    /// Sends `out`, whose first bytes are marks, and returns what arrives.
-    fn all_to_all(&mut self, out: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-        let ranks = out.len();
-        let sizes: Vec<u64> = out.iter().map(|bytes| bytes.len() as u64).collect();
-        let mut coming = vec![0u64; ranks];
+    /// Sends bytes to each rank, and returns what arrives. With `failed`, the bytes are why this rank failed.
+    fn all_to_all(&mut self, out: &[&[u8]], failed: bool) -> Result<Vec<Vec<u8>>> {
+        let mark = if failed { FAILED } else { 0 };
+        let sizes: Vec<u64> = out.iter().map(|bytes| bytes.len() as u64 | mark).collect();
+        let mut coming = vec![0u64; out.len()];
         self.world.all_to_all_into(&sizes, &mut coming);
-        let mut received: Vec<Vec<u8>> = Vec::with_capacity(ranks);
-        for size in &coming {
-            let size = usize::try_from(*size)
-                .map_err(|_| Error::internal("a message between ranks is too long"))?;
-            received.push(vec![0; size]);
+        let size = |coming: &u64| {
+            usize::try_from(coming & !FAILED)
+                .map_err(|_| Error::internal("a message between ranks is too long"))
+        };
+        let received = coming.iter().map(|coming| Ok(vec![0; size(coming)?]));
+        let mut received = received.collect::<Result<Vec<Vec<u8>>>>()?;
+        self.transfer(out, &mut received);
+        let mut failures = coming.iter().zip(&received);
+        match failures.find(|(coming, _)| *coming & FAILED != 0) {
+            Some((_, why)) => Err(heard(String::from_utf8_lossy(why).into_owned())),
+            None => Ok(received),
         }
-        // All ranks need the same number of rounds: that of the longest message.
-        let longest = self.longest(sizes.iter().max().copied().unwrap_or(0));
-        let piece = (MOST_BYTES / ranks).max(1);
-        let rounds = longest.div_ceil(piece as u64);
-        for round in 0..rounds as usize {
-            let part = |size: usize| {
-                let first = (round * piece).min(size);
-                first..(first + piece).min(size)
-            };
-            let (mut data, mut counts) = (Vec::new(), Vec::new());
-            for bytes in out {
-                let own = part(bytes.len());
-                counts.push(own.len() as i32);
-                data.extend_from_slice(&bytes[own]);
-            }
-            let taken: Vec<i32> = received
-                .iter()
-                .map(|bytes| part(bytes.len()).len() as i32)
-                .collect();
-            let mut buffer = vec![0u8; taken.iter().map(|&n| n as usize).sum()];
-            {
-                let send = Partition::new(&data[..], &counts[..], places(&counts));
-                let mut receive = PartitionMut::new(&mut buffer[..], &taken[..], places(&taken));
-                self.world.all_to_all_varcount_into(&send, &mut receive);
-            }
-            let mut rest = buffer.as_slice();
-            for bytes in &mut received {
-                let own = part(bytes.len());
-                let (mine, others) = rest.split_at(own.len());
-                bytes[own].copy_from_slice(mine);
-                rest = others;
-            }
-        }
-        Ok(received)
     }
 
-    /// Returns the largest number of all ranks.
-    fn longest(&mut self, own: u64) -> u64 {
-        let mut most = 0;
-        let largest = mpi::collective::SystemOperation::max();
-        self.world.all_reduce_into(&own, &mut most, largest);
-        most
+    /// Sends bytes to each rank while the bytes of all arrive in `received`, whose lengths are right.
+    fn transfer(&self, out: &[&[u8]], received: &mut [Vec<u8>]) {
+        let me = self.number();
+        mpi::request::scope(|scope| {
+            let mut requests = Vec::new();
+            for (rank, bytes) in received.iter_mut().enumerate() {
+                if rank == me {
+                    bytes.copy_from_slice(out[me]);
+                    continue;
+                }
+                let other = self.world.process_at_rank(rank as i32);
+                for piece in bytes.chunks_mut(MOST_BYTES) {
+                    let request = other.immediate_receive_into(scope, piece);
+                    requests.push(WaitGuard::from(request));
+                }
+            }
+            let mut sent = Vec::new();
+            for (rank, bytes) in out.iter().enumerate().filter(|(rank, _)| *rank != me) {
+                let other = self.world.process_at_rank(rank as i32);
+                for piece in bytes.chunks(MOST_BYTES) {
+                    sent.push(WaitGuard::from(other.immediate_send(scope, piece)));
+                }
+            }
+        });
     }
-}
-
-/// Returns the place of each part.
-fn places(counts: &[i32]) -> Vec<i32> {
-    let places = counts.iter().scan(0, |next, &count| {
-        *next += count;
-        Some(*next - count)
-    });
-    places.collect()
 }
 
 impl<S: Shipment> Link<S> for MpiLink {
@@ -125,23 +106,22 @@ impl<S: Shipment> Link<S> for MpiLink {
     }
 
     fn exchange(&mut self, out: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
-        let marked = out.iter().map(|bytes| [&[0], *bytes].concat());
-        let received = self.all_to_all(&marked.collect::<Vec<_>>())?;
-        received
-            .into_iter()
-            .map(|mut bytes| match bytes.first() {
-                Some(&FAILED) => Err(heard(String::from_utf8_lossy(&bytes[1..]).into_owned())),
-                _ => Ok(bytes.split_off(1.min(bytes.len()))),
-            })
-            .collect()
+        self.all_to_all(out, false)
     }
 
-    fn ship(&mut self, out: Vec<S>) -> Result<Vec<S>> {
+    fn ship(&mut self, mut out: Vec<S>) -> Result<Vec<S>> {
+        // A rank's own shipment stays where it is.
+        let me = self.number();
+        let own = out.get_mut(me).map(std::mem::take).unwrap_or_default();
         let bytes = out.iter().map(Shipment::to_bytes);
         let bytes = bytes.collect::<Result<Vec<_>>>()?;
         let out: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         let received = Link::<S>::exchange(self, &out)?;
-        Ok(received.into_iter().map(S::from_bytes).collect())
+        let mut received: Vec<S> = received.into_iter().map(S::from_bytes).collect();
+        if let Some(mine) = received.get_mut(me) {
+            *mine = own;
+        }
+        Ok(received)
     }
 
     fn fail(&mut self, error: &Error) {
@@ -150,9 +130,8 @@ impl<S: Shipment> Link<S> for MpiLink {
             return;
         }
         let what = failed(self.number(), error);
-        let message = [&[FAILED], what.as_bytes()].concat();
-        let out = vec![message; self.world.size() as usize];
+        let out = vec![what.as_bytes(); self.world.size() as usize];
         // The others wait in an exchange. Their messages are of no use any more.
-        let _ = self.all_to_all(&out);
+        let _ = self.all_to_all(&out, true);
     }
 }

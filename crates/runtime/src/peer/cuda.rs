@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_uint, c_ulonglong, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 type Code = c_int;
@@ -109,6 +110,8 @@ functions! {
     unmap: "cuMemUnmap" (Pointer, usize);
     set_access: "cuMemSetAccess" (Pointer, usize, *const Access, usize);
     copy: "cuMemcpyPeerAsync" (Pointer, Context, Pointer, Context, usize, Stream);
+    copy_to_host: "cuMemcpyDtoHAsync_v2" (*mut c_void, Pointer, usize, Stream);
+    wait_for_stream: "cuStreamSynchronize" (Stream);
 }
 
 /// A GPU in the driver.
@@ -132,6 +135,14 @@ static DRIVER: LazyLock<Option<Driver>> = LazyLock::new(|| {
 
 /// Devices by address on the bus. They stay for the life of the process, as the driver's primary contexts do.
 static DEVICES: Mutex<Option<HashMap<String, Device>>> = Mutex::new(None);
+
+/// False: GPUs get no access to each other's memory.
+static DIRECT: AtomicBool = AtomicBool::new(true);
+
+/// Makes later copies pass through the host.
+pub fn copy_through_host() {
+    DIRECT.store(false, Ordering::Relaxed);
+}
 
 fn check(code: Code, what: &str) -> Result<()> {
     match code {
@@ -170,7 +181,8 @@ fn device_at(driver: &Driver, bus: &str) -> Result<Device> {
             "a stream",
         )?;
     }
-    for other in devices.values() {
+    let others = devices.values();
+    for other in others.filter(|_| DIRECT.load(Ordering::Relaxed)) {
         allow(driver, &device, other)?;
         allow(driver, other, &device)?;
     }
@@ -274,7 +286,7 @@ impl Memory {
     /// Lets a device read the memory directly. Without it, copies go through the host.
     fn let_read(&self, driver: &Driver, device: c_int) -> Result<()> {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        if !readers.contains(&device) {
+        if !readers.contains(&device) && DIRECT.load(Ordering::Relaxed) {
             self.allow(driver, device)?;
             readers.push(device);
         }
@@ -292,6 +304,26 @@ impl Memory {
         // SAFETY: the memory is mapped.
         let allowed = unsafe { (driver.set_access)(self.pointer, self.bytes, &access, 1) };
         check(allowed, "access to memory")
+    }
+
+    /// Copies bytes to the host, and waits for them. The range is inside the memory.
+    ///
+    /// # Errors
+    /// The driver refuses it.
+    pub fn read(&self, from: u64, out: &mut [u8]) -> Result<()> {
+        let driver = driver()?;
+        let Device {
+            context, stream, ..
+        } = self.device;
+        // SAFETY: the caller checked the range; `out` exists until the stream is done.
+        unsafe {
+            check((driver.set_current)(context), "selecting a GPU")?;
+            let target = out.as_mut_ptr().cast();
+            let copied = (driver.copy_to_host)(target, self.pointer + from, out.len(), stream);
+            let waited = (driver.wait_for_stream)(stream);
+            check(copied, "a copy to the host")?;
+            check(waited, "waiting for a copy to the host")
+        }
     }
 
     /// Begins to copy bytes from other memory. Both ranges are inside their memory, which exists until the copy is done.

@@ -1,12 +1,19 @@
 //! [`PeerBuffer`]: a buffer that other GPUs of this process copy from.
 //!
-//! With the CUDA driver, bytes go from GPU to GPU. Otherwise they go through the host.
+//! With the CUDA driver, bytes go from GPU to GPU. Otherwise they go through the host: by the driver if the GPUs have no
+//! access to each other, else by buffers of the host.
 
 #[cfg(target_os = "linux")]
 mod cuda;
 
 use crate::Gpu;
 use dapple_base::{Error, Result};
+
+/// Makes later copies between GPUs pass through the host, as where GPUs have no access to each other. For measurements.
+pub fn copy_through_host() {
+    #[cfg(target_os = "linux")]
+    cuda::copy_through_host();
+}
 
 /// A buffer that other GPUs copy from and to.
 #[derive(Debug)]
@@ -103,6 +110,24 @@ impl PeerBuffer {
     /// Returns the bytes of the buffer.
     pub fn bytes(&self) -> u64 {
         self.buffer.size()
+    }
+
+    /// Copies bytes to the host. Work that fills them must be done; with the CUDA driver, the copy waits for no other
+    /// work of the GPU. `from` and `bytes` are multiples of 4.
+    ///
+    /// # Errors
+    /// A range outside of the buffer, a lost device.
+    pub fn read(&self, from: u64, bytes: u64) -> Result<Vec<u8>> {
+        if from.saturating_add(bytes) > self.bytes() {
+            return Err(Error::internal("a copy to the host beyond a buffer"));
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(memory) = self.cuda.as_ref().filter(|_| bytes > 0) {
+            let mut out = vec![0; bytes as usize];
+            memory.read(from, &mut out)?;
+            return Ok(out);
+        }
+        self.gpu.read_at(&self.buffer, from, bytes as usize)
     }
 
     /// Begins to copy bytes from a buffer of any GPU. Work that fills the source or reads the target must be done, and

@@ -4,6 +4,7 @@ use super::common::{SCHEMA, parse_size};
 use super::table::title;
 use crate::console::Console;
 use crate::options::DeviceOptions;
+use dapple::runtime::copy_through_host;
 use dapple::scene::Result;
 use dapple_instruments::bench::garden::Garden;
 use dapple_instruments::bench::ranks::{self, Job, Run};
@@ -53,6 +54,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
 
+    /// Copy between GPUs through the host, as on a machine whose GPUs have no access to each other
+    #[arg(long)]
+    through_host: bool,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -68,10 +73,14 @@ struct Results {
     folder: PathBuf,
     views_per_step: u32,
     size: [u32; 2],
+    through_host: bool,
     runs: Vec<Run>,
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
+    if args.through_host {
+        copy_through_host();
+    }
     let garden = Garden::read(&args.folder)?;
     let (device, options) = args.device.of_rank();
     let numbers: Vec<usize> = args.ranks.iter().map(|&ranks| ranks as usize).collect();
@@ -87,6 +96,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         folder: args.folder.clone(),
         views_per_step: args.views_per_step,
         size: args.size,
+        through_host: args.through_host,
         runs: Vec::new(),
     };
     for &tiles in &args.tiles {
@@ -94,7 +104,12 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         if !args.json {
             let name = title(truth.len() as u64, args.size);
             let views = args.views_per_step;
-            console.data(&format!("{name}, {views} views a step"))?;
+            let through = if args.through_host {
+                ", copies through the host"
+            } else {
+                ""
+            };
+            console.data(&format!("{name}, {views} views a step{through}"))?;
         }
         let runs = ranks::run(&job, &garden, &truth, &numbers, |run| match args.json {
             true => Ok(()),

@@ -141,9 +141,7 @@ impl Shipment for GpuShipment {
                 first,
                 bytes,
                 ..
-            } => buffer
-                .gpu()
-                .read_at(buffer.buffer(), *first, *bytes as usize),
+            } => buffer.read(*first, *bytes),
         }
     }
 
