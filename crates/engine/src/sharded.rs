@@ -315,7 +315,7 @@ pub fn check_settings(settings: &StepSettings) -> Result<()> {
         photometric,
         perceptual: _,
         depth: _,
-        regularise: (),
+        regularise: _,
         noise: _,
     } = &settings.features;
     let losses = &settings.losses;

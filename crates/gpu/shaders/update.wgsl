@@ -299,6 +299,16 @@ fn step_geometry(i: u32, old: Gaussian, sh0: vec3f, gradient: GaussianGradient) 
     store_geometry(6u, i, adam(sh, d_sh0.yz, vec2f(step.rate_sh0)));
 }
 
+#if EXTRAS
+// Returns true if regularisers act on a Gaussian with this derivative by the logit: engine::features::regularise.
+fn is_regularised(i: u32, d_logit: f32) -> bool {
+    if (step.flags & FLAG_MOVED_ONLY) == 0u || d_logit != 0.0 {
+        return true;
+    }
+    return load_geometry(PLANE_OPACITY / 2u, i, vec2f()).m.x != 0.0;
+}
+#endif
+
 #if BATCH
 fn geometry_mean(plane: u32, i: u32) -> f32 {
     return parameters.batch_share * gradient_geometry[plane * state.capacity + i];
@@ -399,7 +409,7 @@ fn update(
         gradient.geometry.quat = vec4f();
     }
 #if EXTRAS
-    if !is_sky {
+    if !is_sky && is_regularised(i, gradient.logit) {
         gradient.logit += opacity_slope(old.logit);
         gradient.geometry.log_scales += scale_slopes(old.log_scales);
     }

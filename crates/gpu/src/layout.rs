@@ -18,6 +18,8 @@ pub const FLAG_MASK: u32 = 2;
 pub const FLAG_ADD_GRADIENTS: u32 = 4;
 /// [`Step::flags`]: `contributors` finds those after the ones of the call before.
 pub const FLAG_MORE: u32 = 8;
+/// [`Step::flags`]: regularisers act only on Gaussians that a photo has moved.
+pub const FLAG_MOVED_ONLY: u32 = 16;
 
 shared_struct! {
     /// Counts that live on the GPU.

@@ -24,7 +24,11 @@ pub fn step_immediates(
         number: settings.step,
         flags: flag(settings.accumulate_density, layout::FLAG_DENSITY)
             | flag(masked, layout::FLAG_MASK)
-            | flag(!settings.batch.is_first(), layout::FLAG_ADD_GRADIENTS),
+            | flag(!settings.batch.is_first(), layout::FLAG_ADD_GRADIENTS)
+            | flag(
+                settings.features.regularise.moved_only,
+                layout::FLAG_MOVED_ONLY,
+            ),
         rates: [
             rates.means,
             rates.scales,

@@ -169,7 +169,7 @@ impl CpuEngine {
         put_sums(&mut self.frame, blocks, &shown.indices, &sums.0, mode)?;
         let part = self.model.part();
         let mut slots = KernelSlots {
-            gradient: Regularisers::new(&settings.losses, part.total),
+            gradient: Regularisers::new(settings, part.total),
             after_adam: NoiseStep::new(settings, part, part.len()),
             ..KernelSlots::default()
         };

@@ -14,7 +14,7 @@ pub struct Held;
 impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         let total = step.model.part().total;
-        step.slots.gradient = Regularisers::new(&step.settings.losses, total);
+        step.slots.gradient = Regularisers::new(step.settings, total);
         Ok(())
     }
 }

@@ -264,7 +264,7 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, C, ANTIALI
                     let mut zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
                     if BatchSums::take(&mut self.batch, s, i * n, part, &mut zeros[..active]) {
                         let terms = (self.regularisers, self.sky.lanes(self.first_block + i));
-                        sky::finish(s, terms, block, part, &mut zeros);
+                        sky::finish(s, terms, (block, first), part, &mut zeros);
                         adam_part(s, self.adam, part, block, first, second, &zeros);
                     }
                     continue;
@@ -281,7 +281,7 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, C, ANTIALI
                 let own = &mut g.components[..active];
                 if BatchSums::take(&mut self.batch, s, i * n, part, own) {
                     let terms = (self.regularisers, self.sky.lanes(self.first_block + i));
-                    sky::finish(s, terms, block, part, &mut g.components);
+                    sky::finish(s, terms, (block, first), part, &mut g.components);
                     adam_part(s, self.adam, part, block, first, second, &g.components);
                 }
                 if let Some((sum, count)) = &mut self.stats {

@@ -13,6 +13,8 @@ const FLAG_MASK: u32 = 2u;
 const FLAG_ADD_GRADIENTS: u32 = 4u;
 // `contributors` finds those after the ones of the call before.
 const FLAG_MORE: u32 = 8u;
+// Regularisers act only on Gaussians that a photo has moved.
+const FLAG_MOVED_ONLY: u32 = 16u;
 
 var<immediate> step: Step;
 

@@ -179,6 +179,7 @@ pub fn extras_match_the_reference(make: Make<'_>) {
         let scene = scenes::named(name);
         check_noise(make, &scene);
         check_regularisers(make, &scene);
+        check_moved_only(make, &scene);
     }
 }
 
@@ -265,6 +266,56 @@ fn check_regularisers(make: Make<'_>, scene: &TestScene) {
         }
         let error = compare::relative_l2(&found, &expected);
         assert!(error < TOLERANCE, "{what}: {error:.2e}");
+    }
+}
+
+/// Checks regularisers that act only on moved Gaussians: in a step with a photo, and in one that shows none.
+fn check_moved_only(make: Make<'_>, scene: &TestScene) {
+    let weights = LossWeights::default()
+        .with(LossTerm::Opacity, 40.0)
+        .with(LossTerm::Scale, 40.0);
+    let start = || with_splats(make, &scene.splats);
+    let run = |engine: &mut dyn Engine, number: u32, weights: &LossWeights, near: f32| {
+        let mut settings = settings(scene, number);
+        settings.losses = LossWeights::from_fn(|term| settings.losses[term] + weights[term]);
+        settings.render.near = near;
+        settings.features.regularise.moved_only = true;
+        let before = engine.download().unwrap();
+        step(engine, scene, &settings);
+        (before, engine.download().unwrap().1.first_moments)
+    };
+    let near = settings(scene, 1).render.near;
+    let mut engine = start();
+    let (_, plain) = run(engine.as_mut(), 1, &LossWeights::default(), near);
+    let is_moved: Vec<bool> = plain.opacities.iter().map(|m| *m != 0.0).collect();
+    let moved = is_moved.iter().filter(|moved| **moved).count();
+    assert!(
+        0 < moved && moved < is_moved.len(),
+        "{}: {moved}",
+        scene.name
+    );
+
+    // A step keeps 0.9 of a first moment and adds 0.1 times the gradient.
+    let (shown, first) = run(start().as_mut(), 1, &weights, near);
+    let (hidden, second) = run(engine.as_mut(), 2, &weights, 1e9);
+    let kept = &hidden.1.first_moments;
+    for (what, splats, before, keeps, after) in [
+        ("photo", &shown.0, &plain, 10.0, &first),
+        ("no photo", &hidden.0, kept, 9.0, &second),
+    ] {
+        let (mut found, mut expected) = (Vec::new(), Vec::new());
+        let all = Gaussian::all(splats);
+        for (i, gaussian) in all.iter().enumerate() {
+            let by = |after: f32, before: f32| 10.0 * f64::from(after) - keeps * f64::from(before);
+            let slope = reference::regularisers_backward(gaussian, all.len(), &weights);
+            found.push(by(after.opacities[i], before.opacities[i]));
+            found.extend((0..3).map(|k| by(after.scales[i][k], before.scales[i][k])));
+            let share = f64::from(u8::from(is_moved[i]));
+            expected.push(share * slope.opacity);
+            expected.extend(slope.scale.map(|slope| share * slope));
+        }
+        let error = compare::relative_l2(&found, &expected);
+        assert!(error < TOLERANCE, "{}, {what}: {error:.2e}", scene.name);
     }
 }
 

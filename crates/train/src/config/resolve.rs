@@ -2,8 +2,8 @@
 
 use super::old_keys::OldKeys;
 use super::{
-    AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig, DataPatch, DepthSource,
-    Preset, SkyMode, TrainConfig,
+    AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig, DataPatch, DensifyConfig,
+    DepthSource, Preset, SkyMode, TrainConfig,
 };
 use crate::PhotoCoverage;
 use crate::strategy::Strategy;
@@ -245,6 +245,12 @@ impl ConfigPatch {
         let steps = self.steps.unwrap_or(preset.steps());
         if steps > suited && preset.written_for() == BASE_STEPS {
             self.schedule_steps.get_or_insert(suited);
+        }
+        let batch = self.views_per_step.unwrap_or(1).max(1);
+        let every = self.densify.every.or(preset.patch().densify.every);
+        let every = every.unwrap_or(DensifyConfig::default().every);
+        if seen.photos as u64 > u64::from(batch) * u64::from(every) {
+            self.densify.regularise_unseen.get_or_insert(false);
         }
         let schedule = self.schedule_steps.filter(|&named| named > 0);
         // Poses of withheld photos keep their errors, so that validation would measure these errors.

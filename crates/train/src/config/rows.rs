@@ -251,6 +251,8 @@ settings! {
         flat_reg: f64 = 0.0, range(Range::closed(0.0, 1e3)), heading("Losses"),
             flag("--flat-reg <X>",
                 "Weight of the mean smallest size of Gaussians in the loss, as a fraction of the scene extent [default: 0]. A weight of 1 to 10 flattens Gaussians for meshes and normals, and costs some PSNR");
+        /// opacity_reg, scale_reg and flat_reg act on Gaussians that no photo has shown since they were added; default: false if the training photos are more than views_per_step times every, so that a photo may come only after several rounds.
+        regularise_unseen: bool = true, heading("Losses");
     } {}
 }
 

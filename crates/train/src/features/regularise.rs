@@ -12,7 +12,11 @@ impl TrainFeature for Feature {
     type Step = regularise::Step;
     type State = regularise::State;
 
-    fn step(_at: &At<'_>) -> Self::Step {}
+    fn step(at: &At<'_>) -> Self::Step {
+        regularise::Step {
+            moved_only: !at.config.densify.regularise_unseen,
+        }
+    }
 
     fn weigh(of: &Weighing<'_>, weights: &mut LossWeights) {
         let densify = &of.config.densify;

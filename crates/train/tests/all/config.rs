@@ -203,6 +203,25 @@ fn errors_name_the_key_the_line_and_the_remedy() {
     );
 }
 
+#[test]
+fn regularisers_spare_unseen_gaussians_where_a_pass_takes_longer_than_a_round() {
+    let of = |photos: usize, views: u32, named: Option<bool>| {
+        let mut flags = ConfigPatch {
+            views_per_step: Some(views),
+            ..ConfigPatch::default()
+        };
+        flags.densify.regularise_unseen = named;
+        let config = TrainConfig::resolve_for(Some(seen(photos)), None, None, flags).unwrap();
+        config.densify.regularise_unseen
+    };
+    assert!(of(100, 1, None));
+    assert!(!of(101, 1, None));
+    assert!(of(400, 4, None));
+    assert!(!of(401, 4, None));
+    assert!(of(1000, 1, Some(true)));
+    assert!(!of(10, 1, Some(false)));
+}
+
 /// Statistics of `photos` photos, each of which shows everything.
 fn seen(photos: usize) -> PhotoCoverage {
     PhotoCoverage {

@@ -32,17 +32,18 @@ impl Sky {
 }
 
 /// Adds the derivatives of regularisers to those of part `part` of a block, and corrects the lanes of the sky.
+/// `first`: the block's first moments.
 #[inline(always)]
 pub(super) fn finish<S: Simd>(
     s: S,
     (regularisers, sky): (Option<&Regularisers>, Option<Row>),
-    block: &[Row],
+    (block, first): (&[Row], &[Row]),
     part: usize,
     gradients: &mut [V<S>; MAX_COMPONENTS],
 ) {
     let before = sky.map(|sky| (sky, *gradients));
     if let Some(regularisers) = regularisers {
-        regularisers.add(s, block, part, gradients);
+        regularisers.add(s, (block, first), part, gradients);
     }
     let Some((sky, before)) = before else {
         return;
