@@ -13,9 +13,9 @@
 
 use crate::{
     DensifyPlan, Engine, LossTerm, NonFiniteReport, Relocation, RenderSettings, Rendered,
-    StepFeatures, StepReport, StepSettings, ViewId,
+    ScoreAsks, ScoredView, StepFeatures, StepReport, StepSettings, ViewId,
 };
-use dapple_scene::{Camera, Error, Result};
+use dapple_scene::{Camera, Error, Photo, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -216,6 +216,21 @@ pub trait Sharded: Engine {
         settings: &RenderSettings,
         parts: &[Self::Shipment],
     ) -> Result<Rendered>;
+
+    /// Works like [`Self::render_parts`], and compares the render with a photo: [`Scoring::score`](crate::Scoring::score).
+    /// Called if [`Engine::scoring`] returns scores.
+    ///
+    /// # Errors
+    /// See [`Self::render_parts`].
+    fn score_parts(
+        &mut self,
+        _camera: &Camera,
+        _settings: &RenderSettings,
+        (_photo, _asks): (&Photo, ScoreAsks),
+        _parts: &[Self::Shipment],
+    ) -> Result<Option<ScoredView>> {
+        Ok(None)
+    }
 
     /// For steps of one batch: begins to render the projected Gaussians of all parts, to compare the renders with the
     /// photos of the views, and to run the backward pass to the projected Gaussians. `parts` has those of all parts for each

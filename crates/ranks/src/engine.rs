@@ -10,8 +10,8 @@ use dapple_engine::sharded::{FIRST_BLOCKS, check_settings};
 use dapple_engine::{
     DensifyPlan, DownloadParts, Engine, EngineExt, FeatureInput, GradientParts, Gradients,
     ImageDerivative, MemoryPlan, OpenBatch, OptimizerState, Part, PosedCamera, RenderSettings,
-    Rendered, Report, Scoring, Sharded, Showing, StepSettings, Streaming, Tiling, TrainView,
-    ViewId, ViewState, ViewStep, check_upload,
+    Rendered, Report, ScoreAsks, ScoredView, Scoring, Sharded, Showing, StepSettings, Streaming,
+    Tiling, TrainView, ViewId, ViewState, ViewStep, check_upload,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::panic::resume_unwind;
@@ -397,7 +397,11 @@ impl<E: Sharded> Engine for RanksEngine<E> {
     }
 
     fn scoring(&mut self) -> Option<&mut dyn Scoring> {
-        None
+        let mut ranks = self.ranks.iter_mut();
+        match ranks.all(|rank| rank.engine.scoring().is_some()) {
+            true => Some(self),
+            false => None,
+        }
     }
 
     fn showing(&mut self) -> Option<&mut dyn Showing> {
@@ -410,6 +414,22 @@ impl<E: Sharded> Engine for RanksEngine<E> {
 
     fn instruments(&mut self) -> Option<&mut dyn Instrumented> {
         None
+    }
+}
+
+impl<E: Sharded> Scoring for RanksEngine<E> {
+    fn score(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        photo: &Photo,
+        asks: ScoreAsks,
+    ) -> Result<Option<ScoredView>> {
+        // A fault that has nothing to do with the ranks must not stop them.
+        PosedCamera::new(camera)?;
+        self.tell_all(&Command::Render(*camera, *settings))?;
+        let scored = self.on_all(|rank| rank.score(camera, settings, (photo, asks)))?;
+        Ok(scored.into_iter().flatten().next())
     }
 }
 

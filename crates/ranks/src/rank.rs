@@ -7,7 +7,8 @@ use crate::wire::{report_bytes, report_of};
 use crate::{relocation, round};
 use dapple_engine::{
     DensifyPlan, DensifyReport, DownloadParts, EngineExt, NonFiniteReport, OptimizerState, Part,
-    RenderSettings, Rendered, Sharded, Shipment, StepReport, ViewId, ViewStep,
+    RenderSettings, Rendered, ScoreAsks, ScoredView, Sharded, Shipment, StepReport, ViewId,
+    ViewStep,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -290,16 +291,42 @@ impl<E: Sharded> Rank<E> {
         camera: &Camera,
         settings: &RenderSettings,
     ) -> Result<Option<Rendered>> {
+        let parts = self.ship_render(camera, settings)?;
+        match self.link.rank() {
+            LEADER => self.engine.render_parts(camera, settings, &parts).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Works like [`Self::render`] in all ranks but the leader, which compares the render with a photo.
+    ///
+    /// # Errors
+    /// See [`Self::render`].
+    pub fn score(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        photo: (&Photo, ScoreAsks),
+    ) -> Result<Option<ScoredView>> {
+        let parts = self.ship_render(camera, settings)?;
+        match self.link.rank() {
+            LEADER => self.engine.score_parts(camera, settings, photo, &parts),
+            _ => Ok(None),
+        }
+    }
+
+    /// Projects the Gaussians of all ranks for a render, and returns them on the leader.
+    fn ship_render(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<Vec<E::Shipment>> {
         let shown = self.engine.project_camera(camera, settings)?;
         let out = (0..self.ranks()).map(|rank| match rank {
             LEADER => shown.shipment.clone(),
             _ => E::Shipment::default(),
         });
-        let parts = self.link.ship(out.collect())?;
-        match self.link.rank() {
-            LEADER => self.engine.render_parts(camera, settings, &parts).map(Some),
-            _ => Ok(None),
-        }
+        self.link.ship(out.collect())
     }
 
     /// Returns which Gaussians of the model this rank has.

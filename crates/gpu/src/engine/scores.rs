@@ -16,6 +16,17 @@ use crate::views::counted;
 use dapple_engine::{Pictures, PosedCamera, RenderSettings, ScoreAsks, ScoredView};
 use dapple_scene::{Camera, Photo, Result};
 
+/// Comparison whose photo is on the device.
+pub(super) struct PreparedScore {
+    /// Camera of the photo.
+    pub(super) camera: PosedCamera,
+    /// Bits of the render.
+    pub(super) bits: Bits,
+    /// Pixels and windows that count.
+    counted: [u32; 2],
+    is_masked: bool,
+}
+
 impl GpuEngine {
     /// Renders and compares; waits for the result. `None` where the photo has another size than the camera, or has no
     /// whole window of SSIM.
@@ -26,6 +37,20 @@ impl GpuEngine {
         photo: &Photo,
         asks: ScoreAsks,
     ) -> Result<Option<ScoredView>> {
+        let Some(view) = self.prepare_score((camera, settings), photo, asks)? else {
+            return Ok(None);
+        };
+        let state = self.forward(&view.camera, settings, view.bits)?;
+        self.compared(&view, settings, &state).map(Some)
+    }
+
+    /// Copies the photo up, and sizes the buffers. `None` for a photo that [`Self::scored`] refuses.
+    pub(super) fn prepare_score(
+        &mut self,
+        (camera, settings): (&Camera, &RenderSettings),
+        photo: &Photo,
+        asks: ScoreAsks,
+    ) -> Result<Option<PreparedScore>> {
         let camera = PosedCamera::new(camera)?;
         if camera.size != [photo.width, photo.height] {
             return Ok(None);
@@ -39,12 +64,29 @@ impl GpuEngine {
         let bits = Bits::IMAGE_ONLY | Bits::SCORE | Bits::when(asks.pictures, Bits::PICTURES);
         self.fit(bits | Bits::of_render(settings, camera.model))?;
         self.bring(photo)?;
-        let state = self.forward(&camera, settings, bits)?;
+        Ok(Some(PreparedScore {
+            camera,
+            bits,
+            counted: [pixels, windows],
+            is_masked: photo.mask.is_some(),
+        }))
+    }
+
+    /// Compares the render that ran last with the photo.
+    pub(super) fn compared(
+        &mut self,
+        view: &PreparedScore,
+        settings: &RenderSettings,
+        state: &layout::State,
+    ) -> Result<ScoredView> {
+        let PreparedScore { camera, bits, .. } = view;
+        let [pixels, windows] = view.counted;
+        let has_pictures = bits.has(Bits::PICTURES);
         let mut immediates = render_immediates(settings, self.sh_degree, self.default_cap);
-        if photo.mask.is_some() {
+        if view.is_masked {
             immediates.flags |= layout::FLAG_MASK;
         }
-        let recording = self.recording(Plan::Score, bits, 0)?;
+        let recording = self.recording(Plan::Score, *bits, 0)?;
         let gpu = &self.context.gpu;
         let mut encoder = gpu.encoder();
         recording.encode(&mut encoder, bytemuck::bytes_of(&immediates));
@@ -54,7 +96,7 @@ impl GpuEngine {
         let bytes = 3 * camera.pixel_count();
         let offsets = [0, 4 * picture_words(camera.pixel_count() as u64)];
         let mut shown = Vec::new();
-        for offset in offsets.into_iter().filter(|_| asks.pictures) {
+        for offset in offsets.into_iter().filter(|_| has_pictures) {
             let buffer = self.buffers.get(PICTURES)?;
             shown.push(gpu.begin_read::<u8>(&mut encoder, buffer, offset, bytes)?);
         }
@@ -71,8 +113,8 @@ impl GpuEngine {
             .map(|mut bytes| bytes.finish())
             .collect::<Result<_>>()?;
         let windows = 3 * u64::from(windows);
-        Ok(Some(ScoredView {
-            counts: super::pictures::counts_of(&state, &camera),
+        Ok(ScoredView {
+            counts: super::pictures::counts_of(state, camera),
             values: 3 * u64::from(pixels),
             squared_error: sums[0],
             absolute_error: sums[1],
@@ -86,7 +128,7 @@ impl GpuEngine {
                     rendered,
                     errors,
                 }),
-        }))
+        })
     }
 
     /// Copies a photo up, after all commands submitted before.

@@ -4,11 +4,14 @@
 
 use crate::support;
 
-use dapple_engine::{Batch, Engine, EngineExt, PARAM_GROUPS, Report, StepSettings, TrainView};
+use dapple_engine::{
+    Batch, Engine, EngineExt, PARAM_GROUPS, Report, ScoreAsks, StepSettings, TrainView,
+};
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions, Precision};
 use dapple_ranks::RanksEngine;
 use dapple_reference::conformance::{
     Make, Rounds, gaussians_that_are_not_finite_are_reported, ranks_grow_alike, ranks_train_alike,
+    scores_match_the_reference,
 };
 use dapple_reference::scenes;
 use std::sync::Arc;
@@ -101,6 +104,34 @@ fn a_model_that_one_engine_cannot_hold_trains_on_ranks() {
         engine.render(&scene.camera, &scene.settings).unwrap()
     });
     assert!(renders[0] == renders[1]);
+}
+
+#[test]
+fn scores_of_ranks_are_those_of_one_engine() {
+    require_gpu!();
+    scores_match_the_reference(&|| ranks(2, "f32"));
+    let scene = scenes::named("crowd");
+    let scores = [1, 2, 3, 0].map(|number| {
+        let mut engine: Box<dyn Engine> = match number {
+            0 => Box::new(engine(false, "f32")),
+            number => ranks(number, "f32"),
+        };
+        engine.upload(&scene.splats, None).unwrap();
+        let photo = engine.render(&scene.camera, &scene.settings).unwrap();
+        let photo = photo.photo();
+        let mut camera = scene.camera;
+        camera.camera_from_world.translation.z += 0.1;
+        let asks = ScoreAsks { pictures: true };
+        engine
+            .score(&camera, &scene.settings, &photo, asks)
+            .unwrap()
+    });
+    assert!(
+        scores[0]
+            .as_ref()
+            .is_some_and(|view| view.squared_error > 0.0)
+    );
+    assert!(scores.iter().all(|score| *score == scores[0]));
 }
 
 /// The second view of a batch needs larger buffers than the first, whose gradients are added while the second runs.

@@ -19,10 +19,10 @@ use crate::plans::Plan;
 use dapple_engine::sharded::{check_settings, oldest};
 use dapple_engine::{
     ComparedView, DensifyPlan, NonFiniteReport, Part, PosedCamera, RenderSettings, Rendered,
-    Report, Sharded, Shipment, ShownPart, ViewStep,
+    Report, ScoreAsks, ScoredView, Sharded, Shipment, ShownPart, ViewStep,
 };
 use dapple_runtime::Values;
-use dapple_scene::{Camera, Error, Result};
+use dapple_scene::{Camera, Error, Photo, Result};
 use kernels::{Work, rows_in, sum_bytes};
 pub use mail::GpuShipment;
 pub(super) use progress::Progress;
@@ -102,27 +102,23 @@ impl Sharded for GpuEngine {
         parts: &[GpuShipment],
     ) -> Result<Rendered> {
         let camera = PosedCamera::new(camera)?;
-        let bits = Bits::IMAGE_ONLY | Bits::SHARDED | Bits::when(settings.depth, Bits::DEPTH);
-        let bits = self.prepare_front(&camera, settings, bits)?;
-        let immediates = layout::Step {
-            shown: self.reserve_shown(parts)?,
-            ..render_immediates(settings, self.sh_degree, self.default_cap)
+        let bits = Bits::when(settings.depth, Bits::DEPTH);
+        let (state, bits) = self.forward_of_parts(&camera, settings, bits, parts)?;
+        self.rendered(&camera, settings, bits, &state)
+    }
+
+    fn score_parts(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        (photo, asks): (&Photo, ScoreAsks),
+        parts: &[GpuShipment],
+    ) -> Result<Option<ScoredView>> {
+        let Some(view) = self.prepare_score((camera, settings), photo, asks)? else {
+            return Ok(None);
         };
-        let values = Values::new(bytemuck::bytes_of(&immediates), &[])?;
-        loop {
-            let mut work = Work::begin(&self.context.gpu);
-            let coming = self.call(parts)?;
-            self.receive_parts(&mut work, values, bits, coming)?;
-            let recording = self.recording(Plan::FrontOfParts, bits, 0)?;
-            recording.encode_with(&mut work.encoder, values);
-            self.submit(work);
-            let mut state = self.state()?;
-            if state.halted == 0 {
-                state.gaussians += self.others;
-                return self.rendered(&camera, settings, bits, &state);
-            }
-            self.grow_for(state.halted, state.wanted, state.gaussians)?;
-        }
+        let (state, _) = self.forward_of_parts(&view.camera, settings, view.bits, parts)?;
+        self.compared(&view, settings, &state).map(Some)
     }
 
     fn begin_views(&mut self, steps: &[ViewStep], parts: Vec<Vec<GpuShipment>>) -> Result<()> {
@@ -254,6 +250,37 @@ fn word(number: usize) -> Result<u32> {
 }
 
 impl GpuEngine {
+    /// Renders projected Gaussians of all parts; `bits` select the outputs. Also returns all bits of the render.
+    fn forward_of_parts(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        bits: Bits,
+        parts: &[GpuShipment],
+    ) -> Result<(layout::State, Bits)> {
+        let bits = Bits::IMAGE_ONLY | Bits::SHARDED | bits;
+        let bits = self.prepare_front(camera, settings, bits)?;
+        let immediates = layout::Step {
+            shown: self.reserve_shown(parts)?,
+            ..render_immediates(settings, self.sh_degree, self.default_cap)
+        };
+        let values = Values::new(bytemuck::bytes_of(&immediates), &[])?;
+        loop {
+            let mut work = Work::begin(&self.context.gpu);
+            let coming = self.call(parts)?;
+            self.receive_parts(&mut work, values, bits, coming)?;
+            let recording = self.recording(Plan::FrontOfParts, bits, 0)?;
+            recording.encode_with(&mut work.encoder, values);
+            self.submit(work);
+            let mut state = self.state()?;
+            if state.halted == 0 {
+                state.gaussians += self.others;
+                return Ok((state, bits));
+            }
+            self.grow_for(state.halted, state.wanted, state.gaussians)?;
+        }
+    }
+
     /// Prepares halves of steps. Returns their bits. No buffer changes after it while commands are encoded.
     fn prepare_parts(&mut self, steps: &[ViewStep]) -> Result<Vec<Bits>> {
         self.settle()?;
