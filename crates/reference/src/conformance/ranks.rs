@@ -178,6 +178,7 @@ fn settings_of(scene: &TestScene, number: u32, size: u32) -> StepSettings {
     };
     settings.features.dropout.rate = 0.1;
     settings.features.noise.scale = 1e-3;
+    settings.features.regularise.moved_only = size == 2;
     settings.render.antialias = size > 1;
     settings.features.antialias.refresh = number == 1;
     settings
