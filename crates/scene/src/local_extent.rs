@@ -7,7 +7,7 @@
 //!    if this is less, as in captures whose cameras look at one place or stay in one room.
 
 use crate::extent::{FEWEST_POINTS, Region, place_of};
-use crate::{Camera, Dataset};
+use crate::{Camera, Capture, Dataset};
 use dapple_base::quantiles::{median, quantile};
 use glam::{DVec3, USizeVec2};
 use rayon::prelude::*;
@@ -79,11 +79,26 @@ impl Dataset {
     }
 }
 
+impl Capture {
+    /// Computes the local extent before photos are decoded: [`Dataset::local_extent`].
+    pub fn local_extent(&self, indices: &[usize]) -> f64 {
+        let images = indices.iter().filter_map(|&i| self.images.get(i));
+        let cameras = images.map(|image| (&image.camera, image.id));
+        let region = Region {
+            points: &self.points,
+            tracks: self.tracks.as_ref(),
+            ..Region::of_cameras(cameras.collect())
+        };
+        region.local_extent()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::extent::tests::{all, cloud, looking, ring};
-    use crate::{Point, Pose};
+    use crate::{Point, Pose, PosedImage};
+    use std::path::PathBuf;
 
     /// Points on two walls along x, at this distance from the axis.
     fn street(length: f64, distance: f64) -> Vec<Point> {
@@ -120,8 +135,33 @@ mod tests {
             view.camera.camera_from_world.translation.z -= 4.9;
         }
         assert!(dataset.local_extent(&all) > 14.0);
+        let some = &all[20..90];
+        assert_eq!(
+            capture_of(&dataset).local_extent(some),
+            dataset.local_extent(some)
+        );
         dataset.points.clear();
         assert_eq!(dataset.local_extent(&all), dataset.extent(&all));
+    }
+
+    /// The capture of a dataset, before its photos are decoded.
+    fn capture_of(dataset: &Dataset) -> Capture {
+        let images = dataset.views.iter().zip(1..).map(|(view, id)| PosedImage {
+            name: view.name.clone(),
+            folder: PathBuf::new(),
+            file: PathBuf::new(),
+            downscaled: false,
+            mask: None,
+            id,
+            depth: None,
+            camera: view.camera,
+            source_model: String::new(),
+        });
+        Capture {
+            images: images.collect(),
+            points: dataset.points.clone(),
+            ..Capture::default()
+        }
     }
 
     #[test]

@@ -260,7 +260,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         Some(scene) => scene.clone(),
         None => known_capture::needed(&a.path, console)?,
     };
-    let (dataset, trained) = load_held_out((args, &scene), &a.config, console)?;
+    let (dataset, trained, extent) = load_held_out((args, &scene), &a.config, console)?;
     for subject in [Some(&mut a), b.as_mut()].into_iter().flatten() {
         subject.count_from(dataset.origin);
     }
@@ -296,7 +296,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let report = scorer.score(&a, folder.as_ref())?;
     let second = b.as_ref().map(|b| scorer.score(b, None)).transpose()?;
     let aligns = args.align_poses || a.config.poses.refine;
-    let aligned = aligns.then(|| scorer.aligned(&a, &trained)).transpose()?;
+    let aligned = aligns.then(|| scorer.aligned(&a, extent)).transpose()?;
     let halves = args.halves.then(|| scorer.halves(&a, args.lora));
     let paired = second.as_ref().map(|second| Paired::new(&report, second));
     let found = Found {
@@ -330,15 +330,15 @@ fn parse_region(text: &str) -> Result<Region, String> {
     }
 }
 
-/// Returns names and poses of the run's training photos.
+/// Names and poses of the run's training photos.
 type Trained = Vec<(String, Pose)>;
 
-/// Loads the held-out photos, without decoding others, and their poses.
+/// Loads the held-out photos, without decoding others. Returns also the poses and the local extent of the training photos.
 fn load_held_out(
     (args, scene): (&Args, &Path),
     config: &TrainConfig,
     console: &Console,
-) -> Result<(Dataset, Trained)> {
+) -> Result<(Dataset, Trained, f64)> {
     let options = config.load_options();
     let mut capture = load::open(scene, &options)?;
     if let Some(out) = &args.out {
@@ -356,6 +356,7 @@ fn load_held_out(
         (image.name.clone(), image.camera.camera_from_world)
     };
     let trained = split.train.iter().map(pose).collect();
+    let extent = capture.local_extent(&split.train);
     let mut index = 0..;
     capture.images.retain(|_| {
         index
@@ -364,7 +365,7 @@ fn load_held_out(
     });
     let options = photo_memory::limited(options, None);
     let dataset = load::decode(capture, &options, &console.progress())?;
-    Ok((dataset, trained))
+    Ok((dataset, trained, extent))
 }
 
 /// Both are scored on the photos held out for the first; the second may have a different split.

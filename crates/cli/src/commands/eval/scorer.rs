@@ -1,10 +1,10 @@
 //! Scores held-out photos on one engine: with given poses, with fitted poses, by halves.
 
-use super::{EvalInput, Trained};
+use super::EvalInput;
 use crate::console::Console;
 use dapple::BoxedEngine;
 use dapple::scene::edit::Region;
-use dapple::scene::{Dataset, Error, Result, View, extent_of};
+use dapple::scene::{Dataset, Error, Result, View};
 use dapple::train::evaluate::{Lpips, flat_psnr};
 use dapple::train::{
     EvalReport, Halves, PictureWriter, RunFolder, Scoring, evaluate, evaluate_aligned,
@@ -85,10 +85,8 @@ impl<'a> Scorer<'a> {
         Ok(report)
     }
 
-    /// Scores with the pose of each photo fitted to the splats.
-    pub fn aligned(&mut self, subject: &EvalInput, trained: &Trained) -> Result<EvalReport> {
-        let centres = trained.iter().map(|(_, pose)| pose.centre());
-        let extent = extent_of(&centres.collect::<Vec<_>>(), &self.dataset.points);
+    /// Scores with the pose of each photo fitted to the splats. `extent`: the local extent of the training photos.
+    pub fn aligned(&mut self, subject: &EvalInput, extent: f64) -> Result<EvalReport> {
         let (views, settings) = (self.views(), subject.settings(self.background));
         self.engine.upload(&subject.splats, None)?;
         evaluate_aligned(&mut self.engine, &views, &settings, extent)
