@@ -2,7 +2,8 @@
 
     cargo build -p dapple-cli --features mpi && python3 docs/experiments/kill_ranks.py target/debug/dapple 100 [DEVICE]
 
-DEVICE is the CPU by default. On a GPU, the bytes are those of two ranks in one process, because rounds of `adc` round differently there. A run that was killed before its first checkpoint begins again. Needs an MPI.
+DEVICE is the CPU by default. On a GPU, the bytes are those of two ranks in one process, because rounds of `adc` round
+differently there. A run that was killed before its first checkpoint begins again. Needs an MPI.
 """
 
 import hashlib

@@ -12,7 +12,7 @@
 //! value is bit-identical to step 3 over all cameras.
 
 use crate::origin::position;
-use crate::{Camera, Dataset, Point, Tracks};
+use crate::{Camera, Capture, Dataset, Point, PosedImage, Tracks};
 use dapple_base::quantiles::median;
 use dapple_splats::outliers;
 use glam::{DVec2, DVec3};
@@ -63,6 +63,19 @@ impl<'a> Region<'a> {
             centres: cameras.iter().map(centre).collect(),
             cameras,
             ..Self::default()
+        }
+    }
+
+    /// Returns the region of these images of a capture, without rounding remainders.
+    pub(crate) fn of_capture(
+        capture: &'a Capture,
+        images: impl IntoIterator<Item = &'a PosedImage>,
+    ) -> Self {
+        let cameras = images.into_iter().map(|image| (&image.camera, image.id));
+        Self {
+            points: &capture.points,
+            tracks: capture.tracks.as_ref(),
+            ..Self::of_cameras(cameras.collect())
         }
     }
 

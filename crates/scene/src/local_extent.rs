@@ -83,13 +83,7 @@ impl Capture {
     /// Computes the local extent before photos are decoded: [`Dataset::local_extent`].
     pub fn local_extent(&self, indices: &[usize]) -> f64 {
         let images = indices.iter().filter_map(|&i| self.images.get(i));
-        let cameras = images.map(|image| (&image.camera, image.id));
-        let region = Region {
-            points: &self.points,
-            tracks: self.tracks.as_ref(),
-            ..Region::of_cameras(cameras.collect())
-        };
-        region.local_extent()
+        Region::of_capture(self, images).local_extent()
     }
 }
 

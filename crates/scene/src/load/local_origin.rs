@@ -17,12 +17,9 @@ impl Capture {
         if remainders.len() != self.points.len() {
             remainders.clear();
         }
-        let cameras = self.images.iter().map(|image| (&image.camera, image.id));
         let region = Region {
-            points: &self.points,
             remainders: &remainders,
-            tracks: self.tracks.as_ref(),
-            ..Region::of_cameras(cameras.collect())
+            ..Region::of_capture(self, &self.images)
         };
         let Some(middle) = region.middle() else {
             return;

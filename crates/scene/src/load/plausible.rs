@@ -91,12 +91,7 @@ pub(super) fn refuse_impossible_lenses(capture: &Capture) -> Result<()> {
 const MOST_NAMES: usize = 5;
 
 fn far_off(capture: &Capture) -> Option<String> {
-    let cameras = capture.images.iter().map(|image| (&image.camera, image.id));
-    let region = Region {
-        points: &capture.points,
-        tracks: capture.tracks.as_ref(),
-        ..Region::of_cameras(cameras.collect())
-    };
+    let region = Region::of_capture(capture, &capture.images);
     let far = region.far_off();
     let (middle, nearest) = (region.middle()?, far.iter().map(|&i| region.centres[i]));
     let nearest = nearest

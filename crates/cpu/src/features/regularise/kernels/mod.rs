@@ -1,6 +1,6 @@
 //! Regularisers: terms of the loss over Gaussians. `update` adds their derivatives to those from the image,
-//! for visible and invisible Gaussians, or for those that a photo has moved. Reference: `dapple_reference::regularisers`, whose files have the
-//! same names.
+//! for visible and invisible Gaussians, or for those that a photo has moved. Reference:
+//! `dapple_reference::regularisers`, whose files have the same names.
 //!
 //! A new term is a file, a field of [`Regularisers`] and a line in [`Regularisers::add`].
 
