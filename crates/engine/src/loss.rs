@@ -6,6 +6,7 @@
 //! | `perceptual` | the image | a loss over crops that engines do not define, such as LPIPS: see [`crate::crops`] |
 //! | `depth` | depths | the relative error of expected depths where depths are known, see [`crate::depth`] |
 //! | `normals` | depths | the disagreement of normals and depths, see [`crate::features::normals`] |
+//! | `matching` | depths | the disagreement of two photos at the surface, see [`crate::features::normals::matching`] |
 //! | `opacity` | Gaussians | the mean opacity |
 //! | `scale` | Gaussians | the mean standard deviation over Gaussians and axes, world units |
 //! | `flatness` | Gaussians | the mean of each Gaussian's smallest standard deviation, world units |
@@ -43,6 +44,8 @@ pub enum LossTerm {
     Perceptual,
     /// Disagreement of the normals of Gaussians and of the surface that they form.
     Normals,
+    /// Disagreement of the photo and of a neighbour's, where the surface says that they show the same.
+    Matching,
 }
 
 /// Input of a term.
@@ -58,7 +61,7 @@ pub enum LossOf {
 
 impl LossTerm {
     /// All terms.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Ssim,
         Self::Depth,
         Self::Opacity,
@@ -66,6 +69,7 @@ impl LossTerm {
         Self::Flatness,
         Self::Perceptual,
         Self::Normals,
+        Self::Matching,
     ];
 
     /// Returns the name in reports and tests.
@@ -78,6 +82,7 @@ impl LossTerm {
             Self::Flatness => "flatness",
             Self::Perceptual => "perceptual",
             Self::Normals => "normals",
+            Self::Matching => "matching",
         }
     }
 
@@ -85,7 +90,7 @@ impl LossTerm {
     pub const fn of(self) -> LossOf {
         match self {
             Self::Ssim | Self::Perceptual => LossOf::Image,
-            Self::Depth | Self::Normals => LossOf::Depths,
+            Self::Depth | Self::Normals | Self::Matching => LossOf::Depths,
             Self::Opacity | Self::Scale | Self::Flatness => LossOf::Gaussians,
         }
     }

@@ -351,6 +351,10 @@ pub fn check_settings(settings: &StepSettings) -> Result<()> {
             losses[LossTerm::Normals] != 0.0,
             "the loss of normals (--surface)",
         ),
+        (
+            losses[LossTerm::Matching] != 0.0,
+            "the loss of matching photos (--surface)",
+        ),
     ];
     match refused.into_iter().find(|(is_on, _)| *is_on) {
         None => Ok(()),

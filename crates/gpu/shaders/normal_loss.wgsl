@@ -26,14 +26,9 @@
 #endif
 
 #import shared/ray
+#import shared/normal_point
 
 const THREADS: u32 = TILE_SIZE * TILE_SIZE;
-
-// Returns the blended normal without the background.
-fn blended_normal(index: u32) -> vec3f {
-    let pixel = normal_image[index];
-    return pixel.xyz - pixel.w * step.background;
-}
 
 @compute @workgroup_size(THREADS)
 fn normal_points_of(
@@ -47,11 +42,8 @@ fn normal_points_of(
     }
     let alpha = 1.0 - normal_image[pixel.index].w;
     let ray = ray_of(pixel.at, views[step.view]);
-    let slope = dot(blended_normal(pixel.index), ray.along);
-    let is_seen = ray.is_known
-        && alpha >= LEAST_ALPHA
-        && -slope >= LEAST_COSINE * alpha * sqrt(dot(ray.along, ray.along));
-    let factor = select(0.0, normal_depths[pixel.index].x / slope, is_seen);
+    let normal = blended_normal(pixel.index);
+    let factor = normal_factor(ray, normal, normal_depths[pixel.index].x, alpha);
     normal_points[pixel.index] = select(vec4f(0.0), vec4f(factor * ray.along, factor), factor > 0.0);
 }
 

@@ -177,6 +177,7 @@ const INCLUDES: &[(&str, &str)] = &includes![
     "shared/noise",
     "shared/normal",
     "shared/normal_plane",
+    "shared/normal_point",
     "shared/parameters",
     "shared/perspective",
     "shared/photo",

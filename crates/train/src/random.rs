@@ -17,6 +17,7 @@ pub(crate) enum Purpose {
     Grown = 8,
     Focus = 9,
     Sky = 10,
+    Matching = 11,
 }
 
 /// Returns random numbers keyed by (seed, purpose, index): the same on every platform.

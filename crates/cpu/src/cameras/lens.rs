@@ -18,6 +18,7 @@ use super::projector::{CameraV, Projector, Shape, Slopes};
 use crate::frame::CameraF32;
 use crate::simd::{M, Splat, V, V3, dot, each};
 use dapple_engine::LensForm;
+use glam::Vec2;
 use pulp::Simd;
 
 /// Below this m t the series is taken.
@@ -139,6 +140,21 @@ fn root_jet<S: Simd>(s: S, [alpha, beta]: [V<S>; 2], t: V<S>) -> V3<S> {
         first,
         inverse * (bend * inverse - two * slope * first),
     ]
+}
+
+/// Returns the place of slopes (a, b) through a lens, in units of the focal length, and its derivatives by a and b. `None`
+/// beyond the reach. Without a lens the place is the slopes.
+pub fn place_of(lens: Option<&LensForm>, slopes: Vec2) -> Option<(Vec2, Vec2, Vec2)> {
+    let Some(lens) = lens else {
+        return Some((slopes, Vec2::X, Vec2::Y));
+    };
+    if slopes.length_squared() > lens.reach {
+        return None;
+    }
+    let s = pulp::Scalar;
+    let found = jet(s, &LensV::new(s, lens), slopes.to_array().map(|v| s.k(v)));
+    let vector = |of: [V<pulp::Scalar>; 2]| Vec2::from(of.map(|v| v.1));
+    Some((vector(found.place), vector(found.da), vector(found.db)))
 }
 
 /// Steps 1 to 4.

@@ -9,7 +9,7 @@ mod projector;
 
 pub use cylindrical::Cylindrical;
 pub use equirectangular::Equirectangular;
-pub use lens::DistortingLens;
+pub use lens::{DistortingLens, place_of};
 pub use pinhole::Pinhole;
 pub use projector::{CameraV, Projector, Shape};
 

@@ -1,24 +1,66 @@
-//! Normal consistency: see [`kernels`]. The second blend is done by `blend` and `blend_backward`, on the
-//! [`NormalFrame`](crate::frame::NormalFrame).
+//! Normal consistency: see [`kernels`]; and matching photos: see [`matching`]. The second blend is done by `blend` and
+//! `blend_backward`, on the [`NormalFrame`](crate::frame::NormalFrame).
 
 pub mod kernels;
+pub mod matching;
 
 use super::point::{Feature, Learnt};
 use crate::context::StepContext;
 use crate::stages::blend::{self, BlendExtra};
 use crate::stages::blend_backward::{self, Mode};
-use dapple_engine::{LossTerm, Stage};
+use crate::views::Views;
+use dapple_engine::features::normals::matching::{MatchedView, Pair, check};
+use dapple_engine::{FeatureInput, LossTerm, PosedCamera, Stage, ViewId};
 use dapple_scene::Result;
+use matching::Compared;
 
-/// Normal consistency of a step.
+/// Losses of the planes of Gaussians in a step.
 #[derive(Debug, Default)]
 pub struct Held {
     buffers: kernels::Buffers,
+    /// Views whose photos are compared.
+    matched: Vec<MatchedView>,
+    /// The comparison of the step.
+    pair: Option<Pair>,
+}
+
+fn camera_of(views: &Views, view: ViewId) -> Option<&PosedCamera> {
+    views.get(view).ok().map(|held| &*held.camera)
+}
+
+impl Held {
+    fn compared(&self, views: &Views) -> Option<Compared<'_>> {
+        let pair = self.pair?;
+        let [own, other] = pair.views.map(|i| &self.matched[i]);
+        Some(Compared {
+            pair,
+            own: &own.photo,
+            other: &other.photo,
+            lens: camera_of(views, other.view)?.lens,
+        })
+    }
 }
 
 impl Feature for Held {
+    /// Replaces the views whose photos are compared.
+    fn set_input(&mut self, views: &Views, input: FeatureInput) -> Result<Option<FeatureInput>> {
+        let FeatureInput::Matching(matched) = input else {
+            return Ok(Some(input));
+        };
+        check(&matched, |view| camera_of(views, view))?;
+        self.matched = matched;
+        Ok(None)
+    }
+
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
-        step.mode.normals = step.settings.losses[LossTerm::Normals] > 0.0;
+        let losses = &step.settings.losses;
+        self.pair = None;
+        if losses[LossTerm::Matching] > 0.0 {
+            let draw = step.settings.features.normals.draw;
+            let camera = |view| camera_of(step.views, view);
+            self.pair = Pair::of(&self.matched, camera, step.view, draw);
+        }
+        step.mode.normals = losses[LossTerm::Normals] > 0.0 || self.pair.is_some();
         Ok(())
     }
 
@@ -27,7 +69,7 @@ impl Feature for Held {
             return;
         }
         let cap = step.settings.render.max_gaussians_per_tile;
-        let weight = step.settings.losses[LossTerm::Normals];
+        let losses = &step.settings.losses;
         let mode = Mode {
             depths: true,
             ..Mode::default()
@@ -37,7 +79,10 @@ impl Feature for Held {
         frame.exchange_normals();
         blend::run(camera, [0.0; 3], cap, BlendExtra::Depths, frame);
         step.clock.lap(Stage::Blend);
-        kernels::loss(camera, weight, &mut self.buffers, frame);
+        kernels::loss(camera, losses[LossTerm::Normals], &mut self.buffers, frame);
+        if let Some(compared) = self.compared(step.views) {
+            matching::loss(camera, losses[LossTerm::Matching], &compared, frame);
+        }
         step.clock.lap(Stage::Loss);
         blend_backward::run(camera, cap, mode, frame);
         step.clock.lap(Stage::BlendBackward);

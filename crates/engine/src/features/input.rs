@@ -1,6 +1,7 @@
 //! [`FeatureInput`]: data that features of a run need in addition to photos and splats.
 
 use super::depth::DepthSample;
+use super::normals::matching::MatchedView;
 use super::perceptual::CropLoss;
 use crate::ViewId;
 use dapple_scene::Error;
@@ -14,6 +15,9 @@ pub enum FeatureInput {
     /// Loss over crops for an engine on the host; `None` removes the loss. Steps whose weight of [`crate::LossTerm::Perceptual`] is
     /// not 0 evaluate it. See [`crate::crops`].
     Perceptual(Option<Box<dyn CropLoss>>),
+    /// Views whose photos steps compare with a neighbour's, which replace the earlier ones. Steps whose weight of
+    /// [`crate::LossTerm::Matching`] is not 0 do so.
+    Matching(Vec<MatchedView>),
 }
 
 impl FeatureInput {
@@ -27,6 +31,7 @@ impl FeatureInput {
         match self {
             Self::Depth(..) => "depth",
             Self::Perceptual(_) => "perceptual",
+            Self::Matching(_) => "matching photos (--surface)",
         }
     }
 }

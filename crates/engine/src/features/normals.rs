@@ -17,7 +17,13 @@
 //!
 //! The gradients of this loss do not count for density control, which follows the photos.
 //!
+//! [`matching`] is a second loss of the same planes.
+//!
 //! Reference: `dapple_reference::normal_consistency`.
+
+pub mod matching;
+
+use serde::{Deserialize, Serialize};
 
 /// Minimum alpha of a pixel that has a point.
 pub const LEAST_ALPHA: f32 = 0.5;
@@ -28,8 +34,13 @@ pub const LEAST_COSINE: f32 = 0.05;
 /// Maximum step of depth between neighbours of one surface, as a fraction of the depth.
 pub const MOST_STEP: f32 = 0.1;
 
-/// The weight is that of [`LossTerm::Normals`](crate::LossTerm::Normals).
-pub type Step = ();
+/// Numbers of a step. The weights are those of [`LossTerm::Normals`](crate::LossTerm::Normals) and of
+/// [`LossTerm::Matching`](crate::LossTerm::Matching).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Random words for [`matching::Pair::of`].
+    pub draw: [u32; 2],
+}
 
 /// Nothing of a view is learnt.
 pub type State = ();

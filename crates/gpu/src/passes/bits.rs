@@ -42,8 +42,10 @@ bits! {
     EQUIRECT,
     /// The projection of a cylindrical panorama.
     CYLINDER,
-    /// A loss with a term of normals.
+    /// A loss of the planes of Gaussians: a second blend.
     NORMALS,
+    /// A loss with a term of matching photos.
+    MATCHING,
     /// The filters against aliasing.
     ANTIALIAS,
     /// Pose refinement around `update`, whose kernel stays the same.

@@ -1,6 +1,7 @@
 //! Normal consistency: Gaussians lie in the surface that they form together.
 
 pub mod conformance;
+pub mod matching;
 pub mod oracle;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ macro_rules! normals_checks {
     ($variants:path, $is_ready:path) => {
         $crate::conformance_tests! {
             @tests $variants, $is_ready,
-            first: [normal_steps_match_the_reference],
+            first: [normal_steps_match_the_reference, matching_steps_match_the_reference],
             each: [],
             all: [normal_steps_repeat_themselves],
         }

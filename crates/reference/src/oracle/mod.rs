@@ -16,7 +16,8 @@
 //! 12. [`relocate`], [`perturbation`](crate::perturbation): additions of the MCMC strategy.
 //! 13. [`AppearanceMlpReference`](crate::AppearanceMlpReference): the appearance MLP, with its backward pass.
 //! 14. [`fn@surface`]: depth and normal of the surface that a pixel shows.
-//! 15. [`fn@crate::normal_consistency`]: the normals of Gaussians against those of the planes that they form.
+//! 15. [`fn@crate::normal_consistency`]: the normals of Gaussians against those of the planes that they form; and
+//!     [`fn@crate::features::normals::matching::matching_consistency`]: two photos at these planes.
 //!
 //! [`render`] is steps 1 to 4, [`gradients`] adds 6 and 7; [`render_tiles`] and [`differentiate_tiles`] do the same for
 //! chosen tiles. A camera model is one implementation of

@@ -317,10 +317,14 @@ settings! {
         normals: f64 = 0.05, range(Range::closed(0.0, 1e3)),
             flag("--surface-normals <X>",
                 "Weight of the disagreement of normals and depths in the loss, with --surface [default: 0.05]");
-        /// The first fraction of the schedule without this loss, 0 to 1: the first Gaussians form no surface.
+        /// Weight of the disagreement of a photo and a neighbour's at the surface in the loss, 0 to 1000.
+        matching: f64 = 0.05, range(Range::closed(0.0, 1e3)),
+            flag("--surface-matching <X>",
+                "Weight of the disagreement of photos at the surface in the loss, with --surface [default: 0.05]. 0 does not compare photos");
+        /// The first fraction of the schedule without these losses, 0 to 1: the first Gaussians form no surface.
         start: f64 = 0.3, range(Range::closed(0.0, 1.0));
-        /// Every n-th step has this loss, with n times its weight, 1 to 1000: it needs a second render.
-        every: u32 = 3, counts(1, 1000);
+        /// Every n-th step has these losses, with n times their weights, 1 to 1000: they need a second render.
+        every: u32 = 5, counts(1, 1000);
     } {}
 }
 

@@ -1,4 +1,5 @@
-//! Training for surfaces: its steps, its weights, its default for flatness; and that it flattens and turns Gaussians.
+//! Training for surfaces: its steps, its weights, its default for flatness; and that it flattens and turns Gaussians, and
+//! moves them to where photos agree.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -22,19 +23,30 @@ fn patch(enabled: bool) -> ConfigPatch {
 }
 
 #[test]
-fn every_third_step_after_the_start_has_the_loss() {
+fn every_fifth_step_after_the_start_has_the_losses() {
     let mut config = TrainConfig::default();
     let plain = Schedule::new(config.clone(), 1.0);
     assert!((1..=config.steps).all(|step| plain.losses(step)[LossTerm::Normals] == 0.0));
     config.surface.enabled = true;
     config.surface.normals = 0.1;
-    let schedule = Schedule::new(config, 1.0);
-    let weight = |step: u32| schedule.losses(step)[LossTerm::Normals];
-    assert_eq!([8_997, 8_999].map(weight), [0.0; 2], "before 30 %");
+    config.surface.matching = 0.2;
+    let schedule = Schedule::new(config.clone(), 1.0);
+    for (term, each) in [(LossTerm::Normals, 0.5), (LossTerm::Matching, 1.0)] {
+        let weight = |step: u32| schedule.losses(step)[term];
+        assert_eq!([8_995, 8_999].map(weight), [0.0; 2], "before 30 %");
+        assert_eq!(
+            [9_005, 9_006, 9_009, 9_010].map(weight),
+            [each, 0.0, 0.0, each]
+        );
+    }
+    config.poses.refine = true;
+    let refined = Schedule::new(config, 1.0).losses(9_005);
     assert_eq!(
-        [9_003, 9_004, 9_005, 9_006].map(weight),
-        [0.3, 0.0, 0.0, 0.3]
+        refined[LossTerm::Matching],
+        0.0,
+        "poses would not move by it"
     );
+    assert_eq!(refined[LossTerm::Normals], 0.5);
 }
 
 #[test]
@@ -76,6 +88,7 @@ fn gaussians_agree_with_the_surface_that_they_form() {
         let mut config = Preset::Micro.config_for(400);
         config.surface.enabled = enabled;
         (config.surface.normals, config.surface.start) = (0.5, 0.1);
+        (config.surface.matching, config.surface.every) = (0.0, 3);
         let engine = CpuEngine::new(CpuOptions::default()).unwrap();
         let mut trainer = Trainer::new(&capture, config, BoxedEngine::host(engine)).unwrap();
         (0..400).for_each(|_| trainer.step().unwrap());
@@ -83,4 +96,42 @@ fn gaussians_agree_with_the_surface_that_they_form() {
     };
     let [plain, surface] = [false, true].map(|on| disagreement(&trained(on), &capture));
     assert!(surface < 0.7 * plain, "{surface}, without {plain}");
+}
+
+/// Returns the median relative error of the surface depths of Gaussians, in pixels in which both depths are known.
+fn depth_error(splats: &Splats, capture: &Dataset, truth: &[Vec<f32>]) -> f64 {
+    let settings = RenderSettings::default();
+    let mut errors: Vec<f64> = Vec::new();
+    for (view, truth) in capture.views.iter().zip(truth).step_by(6) {
+        let surface = reference::surface(splats, &view.camera, &settings).unwrap();
+        let pairs = surface.points.iter().map(|p| p.depth).zip(truth);
+        let known = pairs.filter(|&(depth, &truth)| depth > 0.0 && truth > 0.0);
+        errors.extend(known.map(|(depth, &truth)| (depth / f64::from(truth) - 1.0).abs()));
+    }
+    errors.sort_by(f64::total_cmp);
+    errors[errors.len() / 2]
+}
+
+#[test]
+fn photos_that_agree_bring_depths_to_the_truth() {
+    let options = SynthOptions {
+        photos: 18,
+        width: 96,
+        height: 72,
+        points: 300,
+        ..SynthOptions::default()
+    };
+    let capture = synth::dataset(&options).unwrap();
+    let truth = synth::depths(&options).unwrap();
+    let error = |matching: f64| {
+        let mut config = Preset::Micro.config_for(500);
+        config.surface.enabled = true;
+        (config.surface.matching, config.surface.every) = (matching, 1);
+        let engine = CpuEngine::new(CpuOptions::default()).unwrap();
+        let mut trainer = Trainer::new(&capture, config, BoxedEngine::host(engine)).unwrap();
+        (0..500).for_each(|_| trainer.step().unwrap());
+        depth_error(&trainer.splats().unwrap(), &capture, &truth)
+    };
+    let [without, with] = [0.0, 0.05].map(error);
+    assert!(with < 0.93 * without, "{with}, without {without}");
 }

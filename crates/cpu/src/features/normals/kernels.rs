@@ -29,8 +29,9 @@ pub struct Buffers {
 
 /// Point of a pixel: a factor of its ray.
 #[derive(Debug, Clone, Copy)]
-struct Point {
-    ray: Vec3,
+pub struct Point {
+    /// The ray.
+    pub ray: Vec3,
     factor: f32,
 }
 
@@ -98,16 +99,7 @@ pub fn splats(params: &Blocks, camera: &CameraF32, frame: &mut Frame) {
 pub fn loss(camera: &CameraF32, weight: f32, buffers: &mut Buffers, frame: &mut Frame) {
     let [width, height] = camera.size.map(|v| v as usize);
     let pixels = width * height;
-    let blended = |i: usize| {
-        let (row, lane) = tiled(camera, i % width, i / width);
-        let plane = |k: usize| frame.image[row + k * ROW].0[lane];
-        let distance = frame.depth.blended[depth_row(row)].0[lane];
-        (
-            Vec3::new(plane(0), plane(1), plane(2)),
-            distance,
-            1.0 - plane(3),
-        )
-    };
+    let blended = |i: usize| blended_at(camera, frame, [i % width, i / width]);
     let (points, sides) = (&mut buffers.points, &mut buffers.sides);
     grow(points, pixels, None);
     grow(sides, pixels, None);
@@ -151,8 +143,17 @@ pub fn loss(camera: &CameraF32, weight: f32, buffers: &mut Buffers, frame: &mut 
     });
 }
 
+/// Returns the blended normal, distance and alpha of a pixel of the exchanged frame.
+pub fn blended_at(camera: &CameraF32, frame: &Frame, [x, y]: [usize; 2]) -> (Vec3, f32, f32) {
+    let (row, lane) = tiled(camera, x, y);
+    let plane = |k: usize| frame.image[row + k * ROW].0[lane];
+    let distance = frame.depth.blended[depth_row(row)].0[lane];
+    let normal = Vec3::new(plane(0), plane(1), plane(2));
+    (normal, distance, 1.0 - plane(3))
+}
+
 /// Returns the point of a pixel from its blended plane.
-fn point_of(
+pub fn point_of(
     camera: &CameraF32,
     pixel: usize,
     normal: Vec3,

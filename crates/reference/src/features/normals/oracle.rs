@@ -25,12 +25,12 @@ pub struct PlaneImage {
     pub alpha: Vec<f64>,
 }
 
-/// Result of [`normal_loss`].
+/// Loss of blended channels, and its derivatives.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NormalLoss {
+pub struct PlaneLoss {
     /// The loss, times its weight.
     pub value: f64,
-    /// Pixels with a normal.
+    /// Pixels that count.
     pub counted: usize,
     /// Least relative distance of a decision from its threshold: an engine in `f32` may decide otherwise near 0.
     pub margin: f64,
@@ -40,20 +40,32 @@ pub struct NormalLoss {
 
 /// Loss and its gradient.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NormalConsistency {
+pub struct PlaneConsistency {
     /// The loss, times its weight.
     pub value: f64,
-    /// Pixels with a normal.
+    /// Pixels that count.
     pub counted: usize,
-    /// See [`NormalLoss::margin`].
+    /// See [`PlaneLoss::margin`].
     pub margin: f64,
     /// Derivative by every parameter; zero for centres on the image, which density control counts.
     pub gradients: Gradients<f64>,
 }
 
+impl PlaneLoss {
+    /// No loss, without a decision.
+    pub(super) fn zero(pixels: usize) -> Self {
+        Self {
+            value: 0.0,
+            counted: 0,
+            margin: f64::INFINITY,
+            by: PlaneImage::zeros(pixels),
+        }
+    }
+}
+
 /// A pixel's ray and its factor `D / (N . r)`.
 #[derive(Clone, Copy)]
-struct PlanePoint {
+pub(super) struct PlanePoint {
     ray: DVec3,
     factor: f64,
 }
@@ -80,7 +92,12 @@ impl PlaneImage {
     }
 
     /// Step 1 of the formulas.
-    fn point(&self, pixel: usize, ray: Option<DVec3>, margin: &mut f64) -> Option<PlanePoint> {
+    pub(super) fn point(
+        &self,
+        pixel: usize,
+        ray: Option<DVec3>,
+        margin: &mut f64,
+    ) -> Option<PlanePoint> {
         let ray = ray?;
         let alpha = self.alpha[pixel];
         let slope = self.normals[pixel].dot(ray);
@@ -94,21 +111,15 @@ impl PlaneImage {
 }
 
 /// Returns the loss of blended channels, times `weight`.
-pub fn normal_loss(camera: &Camera, image: &PlaneImage, weight: f64) -> NormalLoss {
+pub fn normal_loss(camera: &Camera, image: &PlaneImage, weight: f64) -> PlaneLoss {
     let (width, height) = (camera.width as usize, camera.height as usize);
     let rays = Rays::new(camera);
     let centre = |i: usize| DVec2::new((i % width) as f64 + 0.5, (i / width) as f64 + 0.5);
-    let mut margin = f64::INFINITY;
+    let mut out = PlaneLoss::zero(width * height);
     let points: Vec<Option<PlanePoint>> = (0..width * height)
-        .map(|i| image.point(i, rays.ray(centre(i)), &mut margin))
+        .map(|i| image.point(i, rays.ray(centre(i)), &mut out.margin))
         .collect();
     let share = weight / (width * height) as f64;
-    let mut out = NormalLoss {
-        value: 0.0,
-        counted: 0,
-        margin: 0.0,
-        by: PlaneImage::zeros(width * height),
-    };
     let mut by_place = vec![DVec3::ZERO; width * height];
     for y in 1..height.saturating_sub(1) {
         for x in 1..width.saturating_sub(1) {
@@ -118,7 +129,7 @@ pub fn normal_loss(camera: &Camera, image: &PlaneImage, weight: f64) -> NormalLo
             let Some(here) = points[at] else { continue };
             let mut near = |i: usize| {
                 let step = |p: &PlanePoint| (p.factor - here.factor).abs() / here.factor;
-                points[i].filter(|p| !at_least(step(p), f64::from(MOST_STEP), &mut margin))
+                points[i].filter(|p| !at_least(step(p), f64::from(MOST_STEP), &mut out.margin))
             };
             let [Some(left), Some(right), Some(above), Some(below)] = around.map(&mut near) else {
                 continue;
@@ -142,7 +153,6 @@ pub fn normal_loss(camera: &Camera, image: &PlaneImage, weight: f64) -> NormalLo
             by_place[around[3]] += by_down;
         }
     }
-    out.margin = margin;
     for (i, point) in points.iter().enumerate() {
         let Some(point) = point else { continue };
         let slope = image.normals[i].dot(point.ray);
@@ -197,7 +207,19 @@ pub fn normal_consistency(
     camera: &Camera,
     settings: &RenderSettings,
     weight: f64,
-) -> Result<NormalConsistency> {
+) -> Result<PlaneConsistency> {
+    let loss = |image: &PlaneImage| normal_loss(camera, image, weight);
+    consistency(gaussians, sh_rest_stride, camera, settings, loss)
+}
+
+/// Returns a loss of the planes of Gaussians, and its gradient.
+pub(super) fn consistency(
+    gaussians: &[Gaussian],
+    sh_rest_stride: usize,
+    camera: &Camera,
+    settings: &RenderSettings,
+    loss: impl Fn(&PlaneImage) -> PlaneLoss,
+) -> Result<PlaneConsistency> {
     let settings = RenderSettings {
         background: [0.0; 3],
         ..*settings
@@ -216,7 +238,7 @@ pub fn normal_consistency(
         distances: image.depth,
         alpha: image.alpha,
     };
-    let loss = normal_loss(camera, &planes, weight);
+    let loss = loss(&planes);
     let by_normal: Vec<f64> = loss.by.normals.iter().flat_map(|n| n.to_array()).collect();
     let derivative = ImageDerivative {
         rgb: &by_normal,
@@ -248,7 +270,7 @@ pub fn normal_consistency(
             *sum += part + more;
         }
     }
-    Ok(NormalConsistency {
+    Ok(PlaneConsistency {
         value: loss.value,
         counted: loss.counted,
         margin: loss.margin,

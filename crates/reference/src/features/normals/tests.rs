@@ -2,16 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use super::oracle::{NormalConsistency, PlaneImage, normal_loss};
+use super::matching::{Seen, matching_loss};
+use super::oracle::{PlaneConsistency, PlaneImage, normal_loss};
 use crate::finite_differences::{
     Recipe, Scene, assert_agrees_without, assert_close, central_difference, weights,
 };
 use crate::{self as reference, Gaussian};
 use dapple_engine::RenderSettings;
+use dapple_engine::features::normals::matching::GreyPhoto;
 use dapple_scene::{Camera, Lens, Panorama, Pose};
-use glam::{DQuat, DVec3};
+use glam::{DQuat, DVec2, DVec3};
 
-fn loss(scene: &Scene) -> NormalConsistency {
+fn loss(scene: &Scene) -> PlaneConsistency {
     let (camera, settings) = (&scene.camera, &scene.settings);
     let stride = scene.sh_rest_stride();
     reference::normal_consistency(&scene.gaussians, stride, camera, settings, 50.0).unwrap()
@@ -157,4 +159,137 @@ fn discs_move_into_a_plane() {
             before.value
         );
     }
+}
+
+/// A wavy grey pattern that differs between photos.
+fn pattern(size: [u32; 2], phase: f64) -> GreyPhoto {
+    let [width, height] = size;
+    let shade = |i: u32| {
+        let (x, y) = (
+            f64::from(i % width) / f64::from(width),
+            f64::from(i / width) / f64::from(height),
+        );
+        let waves = (19.0 * x + 7.0 * y + phase).sin() + (23.0 * y - 5.0 * x + 0.5).sin();
+        (128.0 + 55.0 * waves) as u8
+    };
+    GreyPhoto {
+        size,
+        shades: (0..width * height).map(shade).collect(),
+    }
+}
+
+/// A neighbour of a camera, a little to its right.
+fn neighbour(camera: &Camera, by: f64) -> Camera {
+    let mut other = *camera;
+    let turn = DQuat::from_rotation_y(-0.2 * by);
+    let pose = &mut other.camera_from_world;
+    pose.rotation = turn * pose.rotation;
+    pose.translation = turn * pose.translation + DVec3::new(0.5 * by, 0.03, 0.02);
+    other
+}
+
+/// Every channel that the planes of a patch have, with photos of other sizes than their views and with lenses.
+#[test]
+fn every_channel_through_matching() {
+    let lens = Lens::OpenCv([-0.16, 0.05, 0.012, -0.015]);
+    let fisheye = Lens::Fisheye([0.05, -0.01, 0.002, 0.001]);
+    for (lens, sizes) in [
+        (Lens::Pinhole, [[40, 28], [40, 28]]),
+        (Lens::Pinhole, [[20, 14], [27, 19]]),
+        (lens, [[40, 28], [40, 28]]),
+        (fisheye, [[40, 28], [20, 14]]),
+    ] {
+        let mut camera = Camera::pinhole(40, 28, 40.0, Pose::IDENTITY);
+        camera.lens = lens;
+        let other = neighbour(&camera, 0.4);
+        let photos = sizes.map(|size| pattern(size, 0.3));
+        let [own, other] = [(&camera, &photos[0]), (&other, &photos[1])]
+            .map(|(camera, photo)| Seen { camera, photo });
+        let n = 40 * 28;
+        let noise = weights(5, 4 * n);
+        let image = PlaneImage {
+            normals: (0..n)
+                .map(|i| {
+                    let turn = DVec3::new(noise[i], noise[n + i], noise[2 * n + i]);
+                    -0.8 * DVec3::Z + 0.03 * turn
+                })
+                .collect(),
+            distances: (0..n).map(|i| -2.5 + 0.02 * noise[3 * n + i]).collect(),
+            alpha: vec![0.85; n],
+        };
+        let at = matching_loss(&own, &other, [1, 2], &image, 7.0);
+        assert!(at.counted > 9, "{} patches of {lens:?}", at.counted);
+        let value = |change: &dyn Fn(&mut PlaneImage)| {
+            let mut image = image.clone();
+            change(&mut image);
+            matching_loss(&own, &other, [1, 2], &image, 7.0).value
+        };
+        let numeric = |change: &dyn Fn(&mut PlaneImage, f64)| {
+            central_difference(|by| value(&|image| change(image, by)))
+        };
+        let compared: Vec<usize> = (0..n).filter(|&i| at.by.distances[i] != 0.0).collect();
+        let normals: Vec<f64> = compared
+            .iter()
+            .flat_map(|&i| [0, 1, 2].map(|k| numeric(&|image, by| image.normals[i][k] += by)))
+            .collect();
+        let flat = compared.iter().flat_map(|&i| at.by.normals[i].to_array());
+        assert_close("normals", &flat.collect::<Vec<_>>(), &normals);
+        let distances: Vec<f64> = compared
+            .iter()
+            .map(|&i| numeric(&|image, by| image.distances[i] += by))
+            .collect();
+        let flat: Vec<f64> = compared.iter().map(|&i| at.by.distances[i]).collect();
+        assert_close("distances", &flat, &distances);
+    }
+}
+
+/// A textured plane that two cameras see: a disc that is behind it or turned moves into it.
+#[test]
+fn planes_move_to_where_photos_agree() {
+    let camera = Camera::pinhole(48, 32, 60.0, Pose::IDENTITY);
+    let other = neighbour(&camera, 1.0);
+    let truth = (DVec3::new(0.2, -0.1, -0.97).normalize(), -3.0);
+    let paint = |place: DVec3| (17.0 * place.x).sin() + (15.0 * place.y + 6.0 * place.x).sin();
+    let photo = |camera: &Camera| {
+        let pose = camera.camera_from_world;
+        let (turn, centre) = (pose.rotation.conjugate(), pose.centre());
+        let shade = |i: u32| {
+            let pixel = DVec2::new(f64::from(i % 48), f64::from(i / 48)) + 0.5;
+            let ray = turn * dapple_scene::Rays::new(camera).ray(pixel).unwrap();
+            let factor = (truth.1 - truth.0.dot(centre)) / truth.0.dot(ray);
+            (128.0 + 60.0 * paint(centre + factor * ray)) as u8
+        };
+        GreyPhoto {
+            size: [48, 32],
+            shades: (0..48 * 32).map(shade).collect(),
+        }
+    };
+    let photos = [&camera, &other].map(photo);
+    let [own, other] =
+        [(&camera, &photos[0]), (&other, &photos[1])].map(|(camera, photo)| Seen { camera, photo });
+    let image = |normal: DVec3, distance: f64| PlaneImage {
+        normals: vec![normal; 48 * 32],
+        distances: vec![distance; 48 * 32],
+        alpha: vec![1.0; 48 * 32],
+    };
+    let loss = |normal: DVec3, distance: f64| {
+        let found = matching_loss(&own, &other, [0, 0], &image(normal, distance), 1.0);
+        (found.value * 96.0 / found.counted as f64, found)
+    };
+    let best = loss(truth.0, truth.1).0;
+    assert!(best < 0.01, "{best}");
+    let start = (DVec3::new(0.1, -0.05, -0.99).normalize(), -3.15);
+    let (mut normal, mut distance) = start;
+    let first = loss(normal, distance).0;
+    for _ in 0..200 {
+        let by = loss(normal, distance).1.by;
+        normal -= 0.02 * by.normals.iter().sum::<DVec3>();
+        distance -= 0.02 * by.distances.iter().sum::<f64>();
+    }
+    let last = loss(normal, distance).0;
+    assert!(last < 0.3 * first, "{last}, before {first}, best {best}");
+    // Planes have one scale too many.
+    let error = |normal: DVec3, distance: f64| (normal / distance - truth.0 / truth.1).length();
+    let (before, after) = (error(start.0, start.1), error(normal, distance));
+    assert!(after < 0.3 * before, "{after}, before {before}");
 }

@@ -206,6 +206,7 @@ impl Engine for FakeEngine {
                 self.log.lock().unwrap().depths.push((view.0, samples));
                 Ok(())
             }
+            FeatureInput::Matching(_) => Ok(()),
             FeatureInput::Perceptual(_) => Err(Error::unsupported("a fake engine has no crops")),
         }
     }
