@@ -232,6 +232,12 @@ impl Feature for Held {
             return Ok(Some(input));
         };
         matching::check(&matched, |view| camera_of(at.views, view))?;
+        let sizes = matched.iter().map(|view| view.photo.size);
+        for _ in 0..matching::halvings(sizes, at.most_bytes) {
+            for view in &mut matched {
+                view.photo = view.photo.halved();
+            }
+        }
         let mut shades: Vec<u8> = Vec::new();
         self.starts.clear();
         for view in &mut matched {

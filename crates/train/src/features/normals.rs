@@ -7,7 +7,7 @@ use super::point::{At, Finding, Found, TrainFeature, Weighing};
 use crate::TrainConfig;
 use crate::random::{Purpose, generator};
 use dapple_engine::features::normals;
-use dapple_engine::features::normals::matching::{GreyPhoto, MOST_BYTES, MatchedView};
+use dapple_engine::features::normals::matching::{GreyPhoto, MOST_BYTES, MatchedView, halvings};
 use dapple_engine::{FeatureInput, LossTerm, LossWeights};
 use dapple_scene::{Camera, PhotoSource, Result, View};
 use neighbours::Neighbours;
@@ -58,11 +58,15 @@ impl TrainFeature for Feature {
         let neighbours = Neighbours::new(&cameras, &of.dataset.points, of.extent);
         let neighbours: Vec<Vec<usize>> = (0..cameras.len()).map(|i| neighbours.of(i)).collect();
         let note = note(&neighbours);
-        let reduction = reduction(&cameras);
+        let sizes = cameras.iter().map(|camera| [camera.width, camera.height]);
+        let halvings = halvings(sizes, MOST_BYTES);
         let photos: Vec<PhotoSource> = views.iter().map(|view| view.photo.clone()).collect();
         Ok(Some(Box::new(move |to| {
             to.notes.extend(note);
-            let grey = |photo: PhotoSource| Ok(GreyPhoto::of(&*photo.read()?, reduction));
+            let grey = |photo: PhotoSource| {
+                let whole = GreyPhoto::of(&*photo.read()?);
+                Ok((0..halvings).fold(whole, |photo, _| photo.halved()))
+            };
             let greys: Vec<GreyPhoto> = photos.into_par_iter().map(grey).collect::<Result<_>>()?;
             let matched = to.ids.iter().zip(greys).zip(neighbours);
             let matched = matched.map(|((&view, photo), neighbours)| MatchedView {
@@ -74,18 +78,6 @@ impl TrainFeature for Feature {
                 .set_input(FeatureInput::Matching(matched.collect()))
         })))
     }
-}
-
-/// Returns the least reduction with which the shades of all photos fit.
-fn reduction(cameras: &[Camera]) -> u32 {
-    let bytes = |by: u32| -> u64 {
-        let each = cameras.iter();
-        each.map(|c| u64::from(c.width / by) * u64::from(c.height / by))
-            .sum()
-    };
-    (1..u32::MAX)
-        .find(|&by| bytes(by) <= MOST_BYTES)
-        .unwrap_or(1)
 }
 
 fn note(neighbours: &[Vec<usize>]) -> Option<String> {

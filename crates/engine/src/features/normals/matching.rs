@@ -31,7 +31,7 @@ pub const LEAST_VARIANCE: f32 = 1e-4;
 /// Least correlation of a patch that counts.
 pub const LEAST_MATCH: f32 = 0.5;
 
-/// Largest number of bytes of all grey photos.
+/// Largest number of bytes of all grey photos, which are halved until they fit.
 pub const MOST_BYTES: u64 = 1 << 30;
 
 /// A photo in shades of grey.
@@ -44,38 +44,56 @@ pub struct GreyPhoto {
 }
 
 impl GreyPhoto {
-    /// Returns the shades of a photo, each of `reduction`^2 pixels. Pixels that are masked or transparent do not count.
-    pub fn of(photo: &Photo, reduction: u32) -> Self {
-        let [width, height] = [photo.width, photo.height].map(|n| n as usize);
-        let by = reduction.max(1) as usize;
-        let (columns, rows) = ((width / by).max(1), (height / by).max(1));
-        let counts = |i: usize| {
-            let is_whole = |plane: &Option<Vec<u8>>| plane.as_ref().is_none_or(|p| p[i] == 255);
-            is_whole(&photo.alpha) && is_whole(&photo.mask)
-        };
-        let shade = |at: usize| {
-            let (x, y) = (at % columns * by, at / columns * by);
-            let inside = |(x, y): (usize, usize)| x < width && y < height;
-            let places = (0..by * by)
-                .map(|i| (x + i % by, y + i / by))
-                .filter(|&at| inside(at));
-            let (mut sum, mut count) = (0u32, 0);
-            for (x, y) in places {
-                let i = y * width + x;
-                if !counts(i) {
-                    return 0;
-                }
-                let [r, g, b] = [0, 1, 2].map(|k| u32::from(photo.rgb[3 * i + k]));
-                sum += 77 * r + 150 * g + 29 * b;
-                count += 256;
+    /// Returns the shades of a photo. Pixels that are masked or transparent do not count.
+    pub fn of(photo: &Photo) -> Self {
+        let is_whole =
+            |plane: &Option<Vec<u8>>, i: usize| plane.as_ref().is_none_or(|p| p[i] == 255);
+        let shade = |(i, rgb): (usize, &[u8])| {
+            let [r, g, b] = [0, 1, 2].map(|k| u32::from(rgb[k]));
+            match is_whole(&photo.alpha, i) && is_whole(&photo.mask, i) {
+                true => ((77 * r + 150 * g + 29 * b + 128) >> 8).max(1) as u8,
+                false => 0,
             }
-            ((sum + count / 2) / count).clamp(1, 255) as u8
         };
+        let pixels = photo.rgb.chunks_exact(3).enumerate();
         Self {
-            size: [columns as u32, rows as u32],
-            shades: (0..columns * rows).map(shade).collect(),
+            size: [photo.width, photo.height],
+            shades: pixels.map(shade).collect(),
         }
     }
+
+    /// Returns the photo at half the size. A pixel counts if the four that it is the mean of do.
+    #[must_use]
+    pub fn halved(&self) -> Self {
+        let [width, _] = self.size.map(|n| n as usize);
+        let size = self.size.map(|n| n / 2);
+        let shade = |(x, y): (usize, usize)| {
+            let at = 2 * y * width + 2 * x;
+            let all = [at, at + 1, at + width, at + width + 1].map(|i| u32::from(self.shades[i]));
+            match all.contains(&0) {
+                true => 0,
+                false => ((all.iter().sum::<u32>() + 2) / 4) as u8,
+            }
+        };
+        let [columns, rows] = size.map(|n| n as usize);
+        let places = (0..rows).flat_map(|y| (0..columns).map(move |x| (x, y)));
+        Self {
+            size,
+            shades: places.map(shade).collect(),
+        }
+    }
+}
+
+/// Returns how often photos of these sizes are halved until their shades have at most `most` bytes.
+pub fn halvings(sizes: impl Iterator<Item = [u32; 2]> + Clone, most: u64) -> u32 {
+    let bytes = |times: u32| -> u64 {
+        let pixels = |size: [u32; 2]| size.map(|n| u64::from(n >> times));
+        sizes
+            .clone()
+            .map(|size| pixels(size)[0] * pixels(size)[1])
+            .sum()
+    };
+    (0..u32::BITS).find(|&n| bytes(n) <= most).unwrap_or(0)
 }
 
 /// A view whose photo is compared.
@@ -148,8 +166,7 @@ impl Pair {
 /// Checks the views of an engine whose photos are compared. `camera` returns that of a view.
 ///
 /// # Errors
-/// An unknown view or neighbour, a panorama or another camera model, a photo of another number of pixels, or more than
-/// [`MOST_BYTES`].
+/// An unknown view or neighbour, a panorama or another camera model, a photo of another number of pixels.
 pub fn check<'a>(
     all: &[MatchedView],
     camera: impl Fn(ViewId) -> Option<&'a PosedCamera>,
@@ -160,10 +177,9 @@ pub fn check<'a>(
             && width.min(height) > 1
             && matched.neighbours.iter().all(|&i| i < all.len())
     };
-    let bytes: u64 = all.iter().map(|m| m.photo.shades.len() as u64).sum();
-    if !all.iter().all(fits) || bytes > MOST_BYTES {
+    if !all.iter().all(fits) {
         return Err(Error::internal(
-            "photos to compare do not fit their sizes, or name neighbours that are not there",
+            "photos to compare do not fit their sizes, or name unknown neighbours",
         ));
     }
     for matched in all {
@@ -189,18 +205,27 @@ mod tests {
     #[test]
     fn a_pixel_counts_if_all_of_its_pixels_do() {
         let mut photo = Photo::from_rgb(5, 4, (0..60).collect());
-        assert_eq!(GreyPhoto::of(&photo, 1).size, [5, 4]);
-        let half = GreyPhoto::of(&photo, 2);
-        assert_eq!(half.size, [2, 2]);
-        // Pixels 0, 1, 5, 6: the mean of 3 i + 1, nearly.
-        assert_eq!(half.shades[0], 10);
+        let whole = GreyPhoto::of(&photo);
+        assert_eq!(whole.size, [5, 4]);
+        // Nearly the green of pixels 0, 1, 5 and 6, and the mean of the four.
+        assert_eq!([0, 1, 5, 6].map(|i| whole.shades[i]), [1, 4, 16, 19]);
+        let half = whole.halved();
+        assert_eq!((half.size, half.shades[0]), ([2, 2], 10));
         let mut mask = vec![255; 20];
         mask[6] = 0;
         photo.mask = Some(mask);
-        let masked = GreyPhoto::of(&photo, 2);
+        let masked = GreyPhoto::of(&photo).halved();
         assert_eq!(masked.shades[0], 0);
         assert_eq!(masked.shades[1..], half.shades[1..]);
-        let black = GreyPhoto::of(&Photo::from_rgb(1, 1, vec![0; 3]), 1);
+        let black = GreyPhoto::of(&Photo::from_rgb(1, 1, vec![0; 3]));
         assert_eq!(black.shades, [1], "black counts");
+    }
+
+    #[test]
+    fn photos_are_halved_until_they_fit() {
+        let sizes = [[8, 8], [5, 4]];
+        for (most, times) in [(84, 0), (83, 1), (20, 1), (19, 2), (1, 3), (0, 4)] {
+            assert_eq!(halvings(sizes.into_iter(), most), times, "{most} bytes");
+        }
     }
 }
