@@ -14,6 +14,7 @@
 #import shared/step
 #import shared/groups
 #import shared/parameters
+#import shared/tile_pixel
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read> normal_image: array<vec4f>;
@@ -196,17 +197,15 @@ fn matching(
     @builtin(num_workgroups) dispatched: vec3u,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let number = group_number(id, dispatched);
     let view = views[step.view];
     let patch_number = lane / LANES;
-    let tile = vec2u(number % view.tiles.x, number / view.tiles.x);
-    let place = tile * ACROSS + vec2u(patch_number % ACROSS, patch_number / ACROSS);
+    let local = vec2u(patch_number % ACROSS, patch_number / ACROSS) * MATCH_GRID + parameters.match_first;
+    let pixel = tile_pixel(id, dispatched, local.y * TILE_SIZE + local.x);
     let places = view.size / MATCH_GRID;
-    let is_inside = number < view.tiles.x * view.tiles.y && all(place < places);
-    let at = place * MATCH_GRID + parameters.match_first;
-    let index = at.y * view.size.x + at.x;
+    let is_inside = pixel.inside && all(pixel.at / MATCH_GRID < places);
+    let index = pixel.index;
     if is_inside {
-        sums_of[lane] = sums_at(at, index, view, lane % LANES);
+        sums_of[lane] = sums_at(pixel.at, index, view, lane % LANES);
     }
     workgroupBarrier();
     if !is_inside || lane % LANES != 0u {

@@ -109,7 +109,7 @@ fn subtitle(frame: &Frame, tool: &str) -> String {
 /// Returns the angle about the vertical axis from which the page shows the scene: from behind the cameras, and from
 /// the side by a third of a right angle.
 fn turn(evidence: &Evidence<'_>) -> f64 {
-    let forward = |image: &crate::model::Image| image.pose.rotation.conjugate() * DVec3::Z;
+    let forward = |image: &crate::model::Image| image.pose.forward();
     let sum: DVec3 = evidence.model.images.iter().map(forward).sum();
     let angle = if sum.x.hypot(sum.z) > 1e-6 {
         (-sum.x).atan2(sum.z)

@@ -52,6 +52,11 @@ impl Pose {
         self.rotation * point_world + self.translation
     }
 
+    /// Returns the direction of view, world coordinates.
+    pub fn forward(&self) -> DVec3 {
+        self.rotation.conjugate() * DVec3::Z
+    }
+
     /// Returns the camera's centre in world coordinates.
     pub fn centre(&self) -> DVec3 {
         -(self.rotation.conjugate() * self.translation)
@@ -171,6 +176,12 @@ impl Camera {
             camera_from_world: self.camera_from_world.about(origin),
             ..*self
         }
+    }
+
+    /// Returns true if a pixel is inside of the image.
+    pub fn frames(&self, pixel: DVec2) -> bool {
+        let (width, height) = (f64::from(self.width), f64::from(self.height));
+        (0.0..width).contains(&pixel.x) && (0.0..height).contains(&pixel.y)
     }
 
     /// Projects a camera-space point to pixels without the distortion of the lens. Returns `None` behind the camera. A

@@ -223,10 +223,8 @@ pub(super) fn project(camera: &Camera, reach: f64, point: DVec3) -> Option<[f64;
     if rays.depth(p) <= 0.05 {
         return None;
     }
-    let [px, py] = rays.pixel(p)?.to_array();
-    let inside = (0.0..f64::from(camera.width)).contains(&px)
-        && (0.0..f64::from(camera.height)).contains(&py);
-    inside.then_some([px, py])
+    let pixel = rays.pixel(p)?;
+    camera.frames(pixel).then(|| pixel.to_array())
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use crate::context::StepContext;
 use crate::stages::blend::{self, BlendExtra};
 use crate::stages::blend_backward::{self, Mode};
 use crate::views::Views;
-use dapple_engine::features::normals::matching::{MatchedView, Pair, check};
-use dapple_engine::{FeatureInput, LossTerm, PosedCamera, Stage, ViewId};
+use dapple_engine::features::normals::matching::{MatchedView, Pair, check, compared};
+use dapple_engine::{FeatureInput, LossTerm, PosedCamera, Stage, StepSettings, ViewId};
 use dapple_scene::Result;
 use matching::Compared;
 
@@ -20,8 +20,6 @@ pub struct Held {
     buffers: kernels::Buffers,
     /// Views whose photos are compared.
     matched: Vec<MatchedView>,
-    /// The comparison of the step.
-    pair: Option<Pair>,
 }
 
 fn camera_of(views: &Views, view: ViewId) -> Option<&PosedCamera> {
@@ -29,8 +27,15 @@ fn camera_of(views: &Views, view: ViewId) -> Option<&PosedCamera> {
 }
 
 impl Held {
-    fn compared(&self, views: &Views) -> Option<Compared<'_>> {
-        let pair = self.pair?;
+    /// Returns the comparison of the step.
+    fn compared(
+        &self,
+        views: &Views,
+        view: ViewId,
+        settings: &StepSettings,
+    ) -> Option<Compared<'_>> {
+        let camera = |view| camera_of(views, view);
+        let pair = Pair::of(&self.matched, camera, view, settings)?;
         let [own, other] = pair.views.map(|i| &self.matched[i]);
         Some(Compared {
             pair,
@@ -53,14 +58,8 @@ impl Feature for Held {
     }
 
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
-        let losses = &step.settings.losses;
-        self.pair = None;
-        if losses[LossTerm::Matching] > 0.0 {
-            let draw = step.settings.features.normals.draw;
-            let camera = |view| camera_of(step.views, view);
-            self.pair = Pair::of(&self.matched, camera, step.view, draw);
-        }
-        step.mode.normals = losses[LossTerm::Normals] > 0.0 || self.pair.is_some();
+        step.mode.normals = step.settings.losses[LossTerm::Normals] > 0.0
+            || compared(&self.matched, step.view, step.settings).is_some();
         Ok(())
     }
 
@@ -80,7 +79,7 @@ impl Feature for Held {
         blend::run(camera, [0.0; 3], cap, BlendExtra::Depths, frame);
         step.clock.lap(Stage::Blend);
         kernels::loss(camera, losses[LossTerm::Normals], &mut self.buffers, frame);
-        if let Some(compared) = self.compared(step.views) {
+        if let Some(compared) = self.compared(step.views, step.view, step.settings) {
             matching::loss(camera, losses[LossTerm::Matching], &compared, frame);
         }
         step.clock.lap(Stage::Loss);

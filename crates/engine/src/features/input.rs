@@ -26,7 +26,7 @@ impl FeatureInput {
         Error::internal(format!("the engine has no input of {}", self.feature()))
     }
 
-    /// Returns the name of the feature.
+    /// Returns the name of the feature, for messages.
     pub fn feature(&self) -> &'static str {
         match self {
             Self::Depth(..) => "depth",

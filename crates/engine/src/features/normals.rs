@@ -38,7 +38,7 @@ pub const MOST_STEP: f32 = 0.1;
 /// [`LossTerm::Matching`](crate::LossTerm::Matching).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Random words for [`matching::Pair::of`].
+    /// Random words: for the neighbour ([`matching::compared`]), and for the place of the grid ([`matching::Pair`]).
     pub draw: [u32; 2],
 }
 

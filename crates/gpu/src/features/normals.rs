@@ -164,15 +164,6 @@ fn camera_of(views: &Views, view: ViewId) -> Option<&PosedCamera> {
     views.get(view.0).map(|held| &held.camera)
 }
 
-impl Held {
-    fn pair(&self, views: &Views, view: ViewId, settings: &StepSettings) -> Option<Pair> {
-        let draw = settings.features.normals.draw;
-        let is_on = settings.losses[LossTerm::Matching] > 0.0;
-        let camera = |view| camera_of(views, view);
-        is_on.then(|| Pair::of(&self.matched, camera, view, draw))?
-    }
-}
-
 impl Feature for Held {
     type State = ();
     type Immediates = ();
@@ -202,7 +193,8 @@ impl Feature for Held {
         view: ViewId,
         settings: &StepSettings,
     ) -> Result<Parameters> {
-        let Some(pair) = self.pair(views, view, settings) else {
+        let camera = |view| camera_of(views, view);
+        let Some(pair) = Pair::of(&self.matched, camera, view, settings) else {
             return Ok(Parameters::default());
         };
         let [own, other] = pair.views;
@@ -253,10 +245,7 @@ impl Feature for Held {
     }
 
     fn bits(&self, view: ViewId, settings: &StepSettings) -> Bits {
-        let draws = settings.losses[LossTerm::Matching] > 0.0;
-        let has_neighbours =
-            |matched: &MatchedView| matched.view == view && !matched.neighbours.is_empty();
-        let matches = draws && self.matched.iter().any(has_neighbours);
+        let matches = matching::compared(&self.matched, view, settings).is_some();
         let blends = matches || settings.losses[LossTerm::Normals] > 0.0;
         Bits::when(blends, Bits::NORMALS) | Bits::when(matches, Bits::MATCHING)
     }

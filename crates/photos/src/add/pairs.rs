@@ -15,7 +15,7 @@ const ANGLE: f64 = 0.5;
 pub fn neighbours(poses: &[(usize, Pose)]) -> BTreeSet<IndexPair> {
     let views: Vec<(DVec3, DVec3)> = poses
         .iter()
-        .map(|(_, pose)| (pose.centre(), pose.rotation.conjugate() * DVec3::Z))
+        .map(|(_, pose)| (pose.centre(), pose.forward()))
         .collect();
     let unit = spacing(&views);
     let mut pairs = BTreeSet::new();

@@ -216,13 +216,11 @@ impl Probe {
         let p = camera.camera_from_world.transform(self.turn * point);
         let depth = self.rays.depth(p);
         let pixel = self.rays.pixel(p);
-        let (w, h) = (f64::from(camera.width), f64::from(camera.height));
-        let inside = pixel.filter(|p| (0.0..w).contains(&p.x) && (0.0..h).contains(&p.y));
         Projected {
             is_in_front: depth > 0.0,
             depth,
             pixel,
-            inside,
+            inside: pixel.filter(|&pixel| camera.frames(pixel)),
         }
     }
 }

@@ -249,7 +249,7 @@ fn watched_cube(dataset: &Dataset, train: &[usize], extent: f64) -> Cube {
         .collect();
     let axes: Vec<DVec3> = cameras
         .iter()
-        .map(|camera| camera.camera_from_world.rotation.conjugate() * DVec3::Z)
+        .map(|camera| camera.camera_from_world.forward())
         .collect();
     let mean_centre = centres.iter().copied().sum::<DVec3>() / count;
     let mean_axis = axes.iter().copied().sum::<DVec3>() / count;

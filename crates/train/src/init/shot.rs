@@ -85,10 +85,9 @@ impl Shot {
     pub(super) fn pixel(&self, point: DVec3) -> Option<usize> {
         let camera = &self.camera;
         let p = camera.camera_from_world.transform(point);
-        let DVec2 { x, y } = self.rays.pixel(p)?;
-        let (width, height) = (f64::from(camera.width), f64::from(camera.height));
-        let inside = (0.0..width).contains(&x) && (0.0..height).contains(&y);
-        inside.then(|| y as usize * camera.width as usize + x as usize)
+        let pixel = self.rays.pixel(p)?;
+        let index = pixel.y as usize * camera.width as usize + pixel.x as usize;
+        camera.frames(pixel).then_some(index)
     }
 
     /// Returns true if the pixel shows nothing: it is transparent, or plain background.

@@ -242,10 +242,7 @@ fn new_points(points: &[Point], splats: &Splats, cameras: &[Camera]) -> Result<V
 
 fn is_in_frame(place: DVec3, camera: &Camera, rays: &Rays) -> bool {
     let pixel = rays.pixel(camera.camera_from_world.transform(place));
-    pixel.is_some_and(|pixel| {
-        let (width, height) = (f64::from(camera.width), f64::from(camera.height));
-        (0.0..width).contains(&pixel.x) && (0.0..height).contains(&pixel.y)
-    })
+    pixel.is_some_and(|pixel| camera.frames(pixel))
 }
 
 /// Extends the learned appearance by that of the photos that joined, which changes nothing yet.

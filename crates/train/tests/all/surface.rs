@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use dapple_base::quantiles::median;
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_device::BoxedEngine;
 use dapple_engine::{LossTerm, RenderSettings};
@@ -108,8 +109,7 @@ fn depth_error(splats: &Splats, capture: &Dataset, truth: &[Vec<f32>]) -> f64 {
         let known = pairs.filter(|&(depth, &truth)| depth > 0.0 && truth > 0.0);
         errors.extend(known.map(|(depth, &truth)| (depth / f64::from(truth) - 1.0).abs()));
     }
-    errors.sort_by(f64::total_cmp);
-    errors[errors.len() / 2]
+    median(errors).unwrap()
 }
 
 #[test]

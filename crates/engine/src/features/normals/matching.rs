@@ -15,7 +15,7 @@
 //!    those of the loss of normals; cameras are constants.
 
 use crate::relocation::high_product;
-use crate::{PosedCamera, ViewId};
+use crate::{LossTerm, PosedCamera, StepSettings, ViewId};
 use dapple_scene::{Error, Photo, Result};
 use glam::{DMat3, DVec3};
 
@@ -124,20 +124,30 @@ pub struct Pair {
     pub principal: [f32; 2],
 }
 
+/// Returns the indices of the view of a step and of the neighbour that the step draws; `None` if the loss has no weight, or
+/// the view no neighbours.
+pub fn compared(all: &[MatchedView], view: ViewId, settings: &StepSettings) -> Option<[usize; 2]> {
+    if settings.losses[LossTerm::Matching] <= 0.0 {
+        return None;
+    }
+    let own = all.iter().position(|matched| matched.view == view)?;
+    let neighbours = &all[own].neighbours;
+    let draw = settings.features.normals.draw[0];
+    let which = high_product(draw, neighbours.len() as u32) as usize;
+    Some([own, *neighbours.get(which)?])
+}
+
 impl Pair {
-    /// Returns the comparison of a step on `view`; `None` if the view has no neighbours. `draw` has two random words.
+    /// Returns the comparison of a step on `view`; `None` where [`compared`] returns none.
     pub fn of<'a>(
         all: &[MatchedView],
         camera: impl Fn(ViewId) -> Option<&'a PosedCamera>,
         view: ViewId,
-        draw: [u32; 2],
+        settings: &StepSettings,
     ) -> Option<Self> {
-        let own = all.iter().position(|matched| matched.view == view)?;
-        let neighbours = &all[own].neighbours;
-        let which = high_product(draw[0], neighbours.len() as u32) as usize;
-        let other = *neighbours.get(which)?;
+        let [own, other] = compared(all, view, settings)?;
         let [from, to] = [camera(all[own].view)?, camera(all[other].view)?];
-        let place = high_product(draw[1], GRID * GRID);
+        let place = high_product(settings.features.normals.draw[1], GRID * GRID);
         let scale = |i: usize, camera: &PosedCamera| {
             [0, 1].map(|k| all[i].photo.size[k] as f32 / camera.size[k] as f32)
         };

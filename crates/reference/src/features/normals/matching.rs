@@ -2,13 +2,13 @@
 //! [`dapple_engine::features::normals::matching`] for the formulas.
 
 use super::oracle::{PlaneConsistency, PlaneImage, PlaneLoss, consistency};
-use crate::Gaussian;
+use crate::{Gaussian, PosedLens};
 use dapple_engine::RenderSettings;
 use dapple_engine::features::normals::matching::{
     GRID, GreyPhoto, LEAST_MATCH, LEAST_VARIANCE, SIDE,
 };
 use dapple_scene::{Camera, Rays, Result};
-use glam::{DMat3, DVec2, DVec3};
+use glam::{DVec2, DVec3};
 
 /// A view, and its photo.
 #[derive(Debug, Clone, Copy)]
@@ -112,8 +112,11 @@ fn patch(
     let along = |axis: DVec2| Some((rays.ray(centre + axis)? - rays.ray(centre - axis)?) / 2.0);
     let across = along(DVec2::X)? * per.x;
     let down = along(DVec2::Y)? * per.y;
-    let (from, to) = (own.camera.camera_from_world, other.camera.camera_from_world);
-    let rotation: DMat3 = to.rotation_matrix() * from.rotation_matrix().transpose();
+    let (from, to) = (
+        PosedLens::new(own.camera).ok()?,
+        PosedLens::new(other.camera).ok()?,
+    );
+    let rotation = to.rotation * from.rotation.transpose();
     let translation = to.translation - rotation * from.translation;
     let reach = (SIDE / 2) as i32;
     let mut samples = Vec::new();
@@ -130,11 +133,14 @@ fn patch(
                 return None;
             }
             let point = rotation * (factor * ray) + translation;
-            let (place, by_point) = project(other.camera, point)?;
-            let (shade, gradient) = other.shade(place, margin)?;
+            if to.lens.depth(point) <= 0.0 || !to.lens.shows(point) {
+                return None;
+            }
+            let place = to.lens.project(point);
+            let (shade, gradient) = other.shade(place.centre, margin)?;
             // Through the place, the point in both cameras' coordinates, and the factor of the ray.
-            let by_point =
-                rotation.transpose() * (by_point[0] * gradient.x + by_point[1] * gradient.y);
+            let [by_u, by_v] = place.centre_gradient;
+            let by_point = rotation.transpose() * (by_u * gradient.x + by_v * gradient.y);
             let by_factor = by_point.dot(ray);
             samples.push(Sample {
                 own: own_shade,
@@ -145,18 +151,6 @@ fn patch(
         }
     }
     Some(samples)
-}
-
-/// Returns the place of a point in camera coordinates, and its derivatives by the point.
-fn project(camera: &Camera, point: DVec3) -> Option<(DVec2, [DVec3; 2])> {
-    let place = Rays::new(camera).pixel(point)?;
-    let (a, b) = (point.x / point.z, point.y / point.z);
-    let jets = crate::distort(&camera.lens, a, b).ok()?;
-    let by_a = DVec3::new(1.0, 0.0, -a) / point.z;
-    let by_b = DVec3::new(0.0, 1.0, -b) / point.z;
-    let through =
-        |k: usize, focal: f64| focal * (jets[k].first[0] * by_a + jets[k].first[1] * by_b);
-    Some((place, [through(0, camera.fx), through(1, camera.fy)]))
 }
 
 /// Step 3: the loss of a patch and its derivatives by the plane; `None` if the patch does not count.

@@ -151,11 +151,9 @@ fn see(camera: &Camera, rays: &Rays, place: DVec3, near: f64) -> Option<Seen> {
     if depth.is_nan() || depth <= near {
         return None;
     }
-    let [px, py] = rays.pixel(point)?.to_array();
-    let (width, height) = (f64::from(camera.width), f64::from(camera.height));
-    let inside = px >= 0.0 && py >= 0.0 && px < width && py < height;
-    inside.then_some(Seen {
-        pixel: py as usize * camera.width as usize + px as usize,
+    let pixel = rays.pixel(point)?;
+    camera.frames(pixel).then_some(Seen {
+        pixel: pixel.y as usize * camera.width as usize + pixel.x as usize,
         depth,
         weight: 1.0,
     })

@@ -6,6 +6,7 @@
 //! 3. The neighbours are those whose angles are next to [`BEST`], at most [`COUNT`]: with a smaller angle a photo says
 //!    little about depth, with a larger one the patches differ.
 
+use dapple_base::quantiles::median;
 use dapple_scene::{Camera, Point, Rays};
 use glam::{DVec3, Vec3};
 
@@ -37,14 +38,12 @@ impl<'a> Neighbours<'a> {
         let points = points.iter().step_by(every);
         let points: Vec<DVec3> = points.map(|p| Vec3::from(p.position).as_dvec3()).collect();
         let place = |camera: &Camera| {
-            let mut depths: Vec<f64> = points
+            let depths = points
                 .iter()
                 .filter(|&&point| shows(camera, point))
-                .map(|&point| camera.camera_from_world.transform(point).z)
-                .collect();
-            depths.sort_by(f64::total_cmp);
-            let depth = depths.get(depths.len() / 2).copied().unwrap_or(extent);
-            camera.camera_from_world.centre() + depth * forward(camera)
+                .map(|&point| camera.camera_from_world.transform(point).z);
+            let depth = median(depths.collect()).unwrap_or(extent);
+            camera.camera_from_world.centre() + depth * camera.camera_from_world.forward()
         };
         let places = cameras.iter().map(place).collect();
         Self { cameras, places }
@@ -57,7 +56,11 @@ impl<'a> Neighbours<'a> {
         let rank = |other: &Camera| {
             let angle = side(camera).angle_between(side(other));
             let is_near = (LEAST..=MOST).contains(&angle)
-                && forward(camera).angle_between(forward(other)) <= MOST
+                && camera
+                    .camera_from_world
+                    .forward()
+                    .angle_between(other.camera_from_world.forward())
+                    <= MOST
                 && shows(other, place);
             is_near.then(|| (angle / BEST).ln().abs())
         };
@@ -80,15 +83,9 @@ fn is_alike(camera: &Camera, other: &Camera) -> bool {
     other.lens.is_perspective() && other.lens.is_identity() == camera.lens.is_identity()
 }
 
-/// Returns the direction of view, world coordinates.
-fn forward(camera: &Camera) -> DVec3 {
-    camera.camera_from_world.rotation_matrix().row(2)
-}
-
 fn shows(camera: &Camera, point: DVec3) -> bool {
     let pixel = Rays::new(camera).pixel(camera.camera_from_world.transform(point));
-    let size = [camera.width, camera.height].map(f64::from);
-    pixel.is_some_and(|p| p.x >= 0.0 && p.y >= 0.0 && p.x < size[0] && p.y < size[1])
+    pixel.is_some_and(|pixel| camera.frames(pixel))
 }
 
 #[cfg(test)]
