@@ -1,5 +1,9 @@
 //! Options shared by several commands.
 
+mod holding;
+
+pub use holding::{SplatsSize, is_shared};
+
 pub use crate::outputs::{NewFolders, make_folder, make_folder_of, refuse_existing, refuse_inputs};
 pub use dapple::train::config::parse_colour;
 
@@ -250,10 +254,17 @@ impl DeviceOptions {
             photo_memory_bytes: self.photo_memory,
             time_stages,
             // Bypass for drivers with wrong timestamps; see docs/PROFILING.md.
+            buffer_bytes: buffer_bytes(),
             without_timestamps: std::env::var_os("DAPPLE_NO_TIMESTAMPS").is_some_and(|v| v == "1"),
             shares_memory: false,
         }
     }
+}
+
+/// Returns the number in DAPPLE_BUFFER_BYTES, for drivers that report too large buffers and for tests; see
+/// docs/CLUSTER.md.
+fn buffer_bytes() -> Option<u64> {
+    parse_bytes(std::env::var("DAPPLE_BUFFER_BYTES").ok()?.as_str()).ok()
 }
 
 /// Returns the splat file that `path` selects: the file itself, or the splats of a run's folder.

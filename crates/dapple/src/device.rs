@@ -44,6 +44,8 @@ pub struct EngineOptions {
     /// Bytes of photos that a GPU may hold, at most 4 GiB and a quarter of its memory, the default
     /// (`None`). Further photos are copied to the GPU again for each use. The CPU engine ignores this option.
     pub photo_memory_bytes: Option<u64>,
+    /// Bytes of the largest buffer of a GPU; `None` = as the driver reports it. The CPU engine ignores this option.
+    pub buffer_bytes: Option<u64>,
     /// True to time each stage of a step on a GPU's own clock, which costs a little time. The CPU
     /// engine always times stages.
     pub time_stages: bool,
@@ -224,6 +226,7 @@ fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<
         default_cap: options.default_cap,
         time_stages: options.time_stages,
         photo_budget_bytes: photo_budget_bytes.min(usual.photo_budget_bytes),
+        max_binding_bytes: options.buffer_bytes.unwrap_or(usual.max_binding_bytes),
         ..usual
     })?;
     Ok(Opened {

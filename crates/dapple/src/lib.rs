@@ -60,6 +60,7 @@ mod device;
 pub mod live;
 mod nearest;
 mod ranks;
+mod ranks_needed;
 
 // Compiles the README's example.
 #[cfg(doctest)]
@@ -69,6 +70,7 @@ struct Readme;
 pub use device::{AnyEngine, Device, EngineOptions, Opened, best, engine, open};
 pub use nearest::nearest;
 pub use ranks::{AnyRanks, Launch, MOST_RANKS, open_ranks};
+pub use ranks_needed::{RanksNeeded, device_of_one, devices_of, ranks_needed};
 
 #[doc(inline)]
 pub use dapple_ranks::RankTimes;

@@ -198,11 +198,14 @@ fn open_one(device: &Device, options: &EngineOptions) -> Result<AnyEngine> {
     Ok(open(&device.unwrap_or_default(), options)?.engine)
 }
 
+/// Returns true if ranks without a named device use this GPU.
+pub(crate) fn is_for_ranks(adapter: &AdapterReport) -> bool {
+    !adapter.is_software && adapter.unusable.is_none()
+}
+
 /// Returns the hardware GPUs for ranks, in turn.
 fn gpus(found: &[AdapterReport], ranks: usize) -> Vec<Device> {
-    let usable = found
-        .iter()
-        .filter(|adapter| !adapter.is_software && adapter.unusable.is_none());
+    let usable = found.iter().filter(|adapter| is_for_ranks(adapter));
     let usable: Vec<usize> = usable.map(|adapter| adapter.index).collect();
     let turns = usable.iter().cycle().take(ranks);
     turns

@@ -13,6 +13,10 @@ pub struct MemoryPlan {
     pub by_buffer: bool,
     /// Engines that share the Gaussians.
     pub engines: usize,
+    /// Most Gaussians that the buffers of one engine take, for splats that are not trained.
+    pub held: usize,
+    /// Bytes of such a Gaussian, without instances.
+    pub bytes_held: u64,
     /// A smaller storage, by the name that `--precision` has for it, and most Gaussians with it.
     pub smaller: Option<(&'static str, usize)>,
 }

@@ -146,8 +146,13 @@ impl GpuEngine {
 
     /// Returns the largest capacity for Gaussians: smaller than that for instances.
     fn most_gaussians(&self) -> u32 {
+        self.most_gaussians_of(self.sh_degree)
+    }
+
+    /// Returns the largest capacity for Gaussians of this SH degree.
+    fn most_gaussians_of(&self, sh_degree: u8) -> u32 {
         let bytes = self.most_bytes();
-        let most = memory_use::most_gaussians(self.options.precision, self.sh_degree, bytes);
+        let most = memory_use::most_gaussians(self.options.precision, sh_degree, bytes);
         most.min(memory_use::most_instances(self.capacity.tiles, bytes).saturating_sub(1))
     }
 
@@ -200,6 +205,9 @@ impl GpuEngine {
             bytes,
             by_buffer: in_memory > most.into(),
             engines: 1,
+            held: self.most_gaussians_of(sh_degree) as usize,
+            bytes_held: memory_use::bytes_per_gaussian(precision, sh_degree)
+                + memory_use::bytes_per_visible(),
             smaller: None,
         }
     }

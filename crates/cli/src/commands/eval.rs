@@ -7,8 +7,8 @@ mod scorer;
 use crate::console::Console;
 use crate::known_capture;
 use crate::options::{
-    CaptureOptions, DeviceOptions, config_beside, into_capture, parse_colour, read_splats,
-    refuse_inputs, splats_file,
+    CaptureOptions, DeviceOptions, SplatsSize, config_beside, into_capture, parse_colour,
+    read_splats, refuse_inputs, splats_file,
 };
 use crate::outputs::refuse_other_run;
 use crate::photo_memory;
@@ -282,10 +282,12 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if let Some(note) = folder.as_ref().and_then(RunFolder::lock_note) {
         console.note(&format!("note: {note}"));
     }
+    let all = std::iter::once(&a).chain(&b).map(|subject| &subject.splats);
+    let size = SplatsSize::of_all(all);
     // Scores used in a comparison are computed for both.
     let learnt = |subject: &EvalInput| subject.config.appearance.is_on();
     let mut scorer = Scorer {
-        engine: args.device.engine(console)?,
+        engine: args.device.engine_holding(size, console)?,
         dataset: &dataset,
         background,
         lpips: lpips.as_ref(),
@@ -293,9 +295,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         focus: a.focus(dataset.origin),
         console,
     };
+    let aligns = scorer.aligns(args.align_poses, a.config.poses.refine)?;
     let report = scorer.score(&a, folder.as_ref())?;
     let second = b.as_ref().map(|b| scorer.score(b, None)).transpose()?;
-    let aligns = args.align_poses || a.config.poses.refine;
     let aligned = aligns.then(|| scorer.aligned(&a, extent)).transpose()?;
     let halves = args.halves.then(|| scorer.halves(&a, args.lora));
     let paired = second.as_ref().map(|second| Paired::new(&report, second));

@@ -312,7 +312,7 @@ fn poster(
     view: &PageCamera,
     console: &Console,
 ) -> Result<Vec<u8>> {
-    let mut engine = args.device.engine(console)?;
+    let mut engine = args.device.engine_holding(splats, console)?;
     engine.upload(splats, None)?;
     let [width, height] = POSTER;
     export::poster(engine.as_mut(), settings, &view.camera(width, height))

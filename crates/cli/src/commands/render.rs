@@ -9,13 +9,13 @@ use crate::channels::{self, FileFormat, Output};
 use crate::colormap::Colormap;
 use crate::console::Console;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
+    CaptureOptions, DeviceOptions, NewFolders, config_beside, is_shared, parse_colour, read_splats,
     refuse_existing, refuse_inputs, splats_file,
 };
 use crate::outputs::refuse_sources;
 use crate::video;
 use clap::ValueEnum;
-use dapple::contract::{Channel, RenderSettings};
+use dapple::contract::{Channel, Engine, RenderSettings};
 use dapple::glam::DVec3;
 use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::provenance::is_dapples_picture;
@@ -236,7 +236,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         video::check(&args.out)?;
     }
     refuse_foreign(&shots, args, output)?;
-    let mut engine = args.device.engine(console)?;
+    let mut engine = args.device.engine_holding(&splats, console)?;
+    args.check_shared(engine.as_ref())?;
     engine.upload(&splats, None)?;
     let output = match args.colours() {
         Some(map) => {
@@ -393,6 +394,24 @@ impl Args {
             unit,
             colours: None,
         })
+    }
+
+    /// Refuses channels that engines with shared splats do not render.
+    fn check_shared(&self, engine: &dyn Engine) -> Result<()> {
+        let alone = [
+            Channel::Count,
+            Channel::SurfaceDepth,
+            Channel::SurfaceNormal,
+        ];
+        if !alone.contains(&self.channel) || !is_shared(engine) {
+            return Ok(());
+        }
+        let name = self.channel.name();
+        Err(
+            Error::unsupported(format!("engines that share splats do not render {name}"))
+                .at(format!("--channel {name}"))
+                .hint("use --device cpu, which holds all splats in one engine"),
+        )
     }
 
     /// Returns the colour map for numbers in a PNG.

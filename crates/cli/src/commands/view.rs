@@ -153,11 +153,11 @@ fn serve(
         sight.stands_with(other);
     }
     let plan = editing::plan(&sight, other.is_some(), args)?;
-    let engine = args.device.engine(console)?;
+    let engine = args.device.engine_holding(&sight.splats, console)?;
     let device = engine.description();
     let mut model = Model::open(&sight, engine)?;
-    let open = args.device.opener();
-    let beside = |other: &Sight| Model::open(other, open(false)?.into_engine());
+    let open = |other: &Sight| args.device.engine_holding_quietly(&other.splats);
+    let beside = |other: &Sight| Model::open(other, open(other)?);
     let mut compared = other.as_ref().map(beside).transpose()?;
     let grace = interrupt::grace();
     let viewer = match kept.take() {

@@ -43,6 +43,8 @@ impl Engine for Logging {
             bytes: Some(200_000),
             by_buffer: false,
             engines: 1,
+            held: 300,
+            bytes_held: 600,
             smaller: None,
         })
     }

@@ -2,6 +2,7 @@
 
 use super::EvalInput;
 use crate::console::Console;
+use crate::options::is_shared;
 use dapple::BoxedEngine;
 use dapple::scene::edit::Region;
 use dapple::scene::{Dataset, Error, Result, View};
@@ -83,6 +84,26 @@ impl<'a> Scorer<'a> {
         ));
         }
         Ok(report)
+    }
+
+    /// Returns true if poses are fitted: if the options select this (`asked`) or the run refined poses, and the engine
+    /// returns gradients.
+    pub fn aligns(&self, asked: bool, refined: bool) -> Result<bool> {
+        if !is_shared(self.engine.as_ref()) {
+            return Ok(asked || refined);
+        }
+        let what = "engines that share splats return no gradients to fit poses with";
+        if asked {
+            return Err(Error::unsupported(what)
+                .at("--align-poses")
+                .hint("use --device cpu, which holds all splats in one engine"));
+        }
+        if refined {
+            self.console.note(&format!(
+                "note: {what}: scores with fitted poses need --device cpu"
+            ));
+        }
+        Ok(false)
     }
 
     /// Scores with the pose of each photo fitted to the splats. `extent`: the local extent of the training photos.

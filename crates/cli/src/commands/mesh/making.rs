@@ -1,17 +1,17 @@
 //! From splats to a mesh file.
 
 use super::Args;
-use super::source::{Exposure, Photos, Renders};
+use super::source::{DepthKind, Exposure, Photos, Renders};
 use super::writing::{self, Format};
 use crate::console::Console;
 use crate::known_capture;
 use crate::options::{
-    NewFolders, config_beside, make_folder_of, read_splats, refuse_inputs, splats_file,
+    NewFolders, config_beside, is_shared, make_folder_of, read_splats, refuse_inputs, splats_file,
 };
 use crate::sparse_points::{first_renders, sparse_points};
 use crate::viewing::shown_settings;
 use dapple::BoxedEngine;
-use dapple::contract::RenderSettings;
+use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::{DVec3, Vec3};
 use dapple::scene::edit::Similarity;
 use dapple::scene::order::gather;
@@ -156,7 +156,7 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
         let opened = opened.join().unwrap_or_else(|panic| resume_unwind(panic));
         Ok::<_, Error>((inputs?, opened?))
     })?;
-    let engine = args.device.announced(opened, console).into_engine();
+    let engine = args.device.holding(opened, &inputs.splats, console)?;
     let (fused, renders) = fused(args, &inputs, engine, console)?;
     let voxel = fused.plan.grid.voxel;
     let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
@@ -208,6 +208,18 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
     })())
 }
 
+/// Returns the depths to fuse: engines that share splats render no surface.
+fn depth_kind(args: &Args, engine: &dyn Engine, console: &Console) -> DepthKind {
+    if args.depth == DepthKind::Surface && is_shared(engine) {
+        console.note(
+            "note: engines that share splats render no surface depths: the mesh is made of median depths; --device cpu \
+             makes it of surface depths",
+        );
+        return DepthKind::Median;
+    }
+    args.depth
+}
+
 /// Renders and fuses the depths, and prints the plan. Also returns the colours of the renders.
 fn fused(
     args: &Args,
@@ -222,7 +234,8 @@ fn fused(
         .iter()
         .map(|view| view.camera)
         .collect();
-    let mut renders = Renders::new(engine, &cameras, inputs.settings, args.depth);
+    let depth = depth_kind(args, engine.as_ref(), console);
+    let mut renders = Renders::new(engine, &cameras, inputs.settings, depth);
     let options = PlanOptions {
         voxel: args.voxel,
         detail: args.detail,

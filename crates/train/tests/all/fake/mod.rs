@@ -105,6 +105,8 @@ impl Engine for FakeEngine {
             bytes: Some((gaussians as u64) << 20),
             by_buffer: self.by_buffer,
             engines: 2,
+            held: gaussians,
+            bytes_held: 1 << 20,
             smaller: Some(("f16", 2 * gaussians)),
         })
     }
