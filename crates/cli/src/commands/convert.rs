@@ -1,13 +1,15 @@
 //! `dapple convert`: writes splats in another format, optionally reduced, and measures the loss.
 
 mod choosing;
+mod levels;
 mod loss;
 
 use crate::console::Console;
 use crate::interrupt;
+use crate::known_capture;
 use crate::machine::human_bytes;
 use crate::options::{
-    DeviceOptions, NewFolders, held_by, make_folder_of, note_frame, read_splats_with,
+    DeviceOptions, NewFolders, SplatsSize, held_by, make_folder_of, note_frame, read_splats_with,
     refuse_existing, splats_file,
 };
 use crate::training_display::written_of;
@@ -19,6 +21,7 @@ use dapple::scene::splat_file::{
 };
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
 use dapple::train::{ConfigPatch, TrainConfig};
+use levels::Level;
 use loss::Judge;
 pub use loss::Loss;
 use serde::Serialize;
@@ -56,7 +59,8 @@ pub struct Args {
     #[arg(long, help_heading = "Input", hide_short_help = true)]
     antialias: bool,
 
-    /// Measure the loss from the cameras and against the photos of this capture [default: from an orbit]
+    /// Measure the loss from the cameras and against the photos of this capture [default: from an orbit; for levels of
+    /// detail the run's capture]
     #[arg(
         long,
         value_name = "CAPTURE",
@@ -170,13 +174,16 @@ struct Summary<'a> {
     ratio: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<Loss>,
+    /// Levels of detail, the finest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    levels: Vec<Level>,
 }
 
 impl Summary<'_> {
     /// Returns the results as text.
     fn text(&self) -> String {
         format!(
-            "{}: {}, SH degree {}, {}{}{}",
+            "{}: {}, SH degree {}, {}{}{}{}",
             self.output.display(),
             written_of(self.gaussians, self.gaussians_read),
             self.sh_degree,
@@ -190,7 +197,8 @@ impl Summary<'_> {
             match &self.loss {
                 Some(loss) => format!("\n{}", loss.shown()),
                 None => String::new(),
-            }
+            },
+            levels::shown(&self.levels)
         )
     }
 }
@@ -232,34 +240,36 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         antialias: args.antialias.then_some(true),
         ..ConfigPatch::default()
     };
-    let mut config = Judge::settings(&input, args.capture.as_deref(), flags, console)?;
+    let capture = judged_capture(args, format, &input, console);
+    let mut config = Judge::settings(&input, capture.as_deref(), flags, console)?;
     config.antialias |= metadata.antialiased;
     let splats = reduced(read.clone(), args, console);
     let options = write_options(args, &config, &metadata);
     let folders = NewFolders::before(&args.output);
     interrupt::remove_if_empty(&folders);
     let done = write_judged(
-        args,
+        (args, capture.as_deref()),
         &formats,
         (&read, &splats),
         (&config, &options),
         console,
     );
-    let (output, written, loss) = folders.unless_ok(done)?;
-    let format = Format::of_name(&output)?;
+    let done = folders.unless_ok(done)?;
+    let format = Format::of_name(&done.output)?;
     note_frame(format, metadata.frame(), console);
-    let bytes = splat_file::size_bytes(&output, format);
+    let bytes = splat_file::size_bytes(&done.output, format);
     // A plain PLY file also has normals of three floats.
     let plain_bytes = read.size_bytes() + 12 * read.len();
     let summary = Summary {
-        output: &output,
+        output: &done.output,
         gaussians_read: read.len(),
-        gaussians: written.0,
-        sh_degree: written.1,
+        gaussians: done.gaussians,
+        sh_degree: done.sh_degree,
         bytes,
         bytes_read: Format::of_name(&input).map_or(0, |f| splat_file::size_bytes(&input, f)),
         ratio: plain_bytes as f64 / bytes.max(1) as f64,
-        loss,
+        loss: done.loss,
+        levels: done.levels,
     };
     if args.json {
         return console.json(&summary);
@@ -316,43 +326,68 @@ fn reduced(mut splats: Splats, args: &Args, console: &Console) -> Splats {
     }
 }
 
-/// Returns the number of written Gaussians and their SH degree as text.
-type Written = (usize, u8);
+/// Returns the capture to measure the loss with: that of --capture, or for levels of detail that of the run.
+fn judged_capture(
+    args: &Args,
+    format: Option<Format>,
+    input: &Path,
+    console: &Console,
+) -> Option<PathBuf> {
+    let has_levels = format == Some(Format::StreamedSog) && !args.no_loss;
+    match &args.capture {
+        None if has_levels => known_capture::find_if_there(input, console),
+        named => named.clone(),
+    }
+}
+
+/// Written file.
+struct Done {
+    output: PathBuf,
+    gaussians: usize,
+    sh_degree: u8,
+    loss: Option<Loss>,
+    levels: Vec<Level>,
+}
 
 /// Writes the output, or the best of candidates, and measures the loss.
 fn write_judged(
-    args: &Args,
+    (args, capture): (&Args, Option<&Path>),
     formats: &[Format],
     (read, splats): (&Splats, &Splats),
     (config, options): (&TrainConfig, &WriteOptions),
     console: &Console,
-) -> Result<(PathBuf, Written, Option<Loss>)> {
+) -> Result<Done> {
     let judge = || {
-        let engine = args.device.engine(console)?;
+        let size = SplatsSize::of_all([read, splats]);
+        let engine = args.device.engine_holding(size, console)?;
         let frame = Frame {
             origin: options.origin,
             moved: options.moved,
         };
-        let read = (read, frame);
-        Judge::new(read, config, args.capture.as_deref(), engine, console)
+        Judge::new((read, frame), config, capture, engine, console)
     };
     if let Some(most) = args.max_loss {
         let mut judge = judge()?;
-        return choose(args, formats, splats, options, (&mut judge, most), console);
+        let mut done = choose(args, formats, splats, options, (&mut judge, most), console)?;
+        done.levels = levels::of(&done.output, done.loss.as_ref(), Some(&mut judge), console)?;
+        return Ok(done);
     }
     let format = Format::of_name(&args.output)?;
     let splats = held_by(format, splats.clone(), console);
     write(&args.output, &splats, format, options, console)?;
-    let measures =
-        !args.no_loss && (format.is_lossy() || args.capture.is_some()) && !splats.is_empty();
-    let loss = match measures {
-        true => {
-            let back = read_back(&args.output, options)?;
-            Some(judge()?.loss(&back, console)?)
-        }
-        false => None,
+    let measures = !args.no_loss && (format.is_lossy() || capture.is_some()) && !splats.is_empty();
+    let mut judge = measures.then(judge).transpose()?;
+    let loss = match &mut judge {
+        Some(judge) => Some(judge.loss(&read_back(&args.output, options)?, console)?),
+        None => None,
     };
-    Ok((args.output.clone(), (splats.len(), splats.sh_degree), loss))
+    Ok(Done {
+        levels: levels::of(&args.output, loss.as_ref(), judge.as_mut(), console)?,
+        output: args.output.clone(),
+        gaussians: splats.len(),
+        sh_degree: splats.sh_degree,
+        loss,
+    })
 }
 
 /// Measures the loss of a file against its source splats, by renders from an orbit.
@@ -369,7 +404,8 @@ pub fn lost_in_file(
         origin: options.origin,
         moved: options.moved,
     };
-    let (splats, engine) = ((splats, frame), device.engine(console)?);
+    let engine = device.engine_holding(splats, console)?;
+    let splats = (splats, frame);
     Judge::new(splats, config, None, engine, console)?.loss(&back, console)
 }
 

@@ -1,14 +1,13 @@
 //! Chooses the smallest file within a loss, for --max-loss.
 
 use super::loss::{Judge, Loss};
-use super::{Args, Written, read_back, write};
+use super::{Args, Done, read_back, write};
 use crate::console::Console;
 use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::refuse_existing;
 use dapple::scene::splat_file::{self, Format, WriteOptions};
 use dapple::scene::{Error, Result, Splats};
-use std::path::PathBuf;
 
 /// Formats for --max-loss, likely the smallest first.
 const CANDIDATES: [Format; 4] = [Format::Sog, Format::Spz, Format::CompressedPly, Format::Ply];
@@ -49,7 +48,7 @@ pub(super) fn choose(
     options: &WriteOptions,
     (judge, most): (&mut Judge, f64),
     console: &Console,
-) -> Result<(PathBuf, Written, Option<Loss>)> {
+) -> Result<Done> {
     let trial = tempfile::tempdir().map_err(|e| {
         Error::io(
             "cannot make a folder for trials in",
@@ -112,5 +111,11 @@ pub(super) fn choose(
         options,
         console,
     )?;
-    Ok((output, (splats.len(), degree), Some(loss)))
+    Ok(Done {
+        output,
+        gaussians: splats.len(),
+        sh_degree: degree,
+        loss: Some(loss),
+        levels: Vec::new(),
+    })
 }

@@ -57,6 +57,14 @@ impl Loss {
             self.lost_db, self.psnr, self.ssim, self.views
         )
     }
+
+    /// Returns the loss of a level of detail as text, in the words of [`Self::shown`].
+    pub(super) fn of_level(&self) -> String {
+        format!(
+            ", PSNR {:.2} dB, SSIM {:.4}, loses {:.2} dB",
+            self.psnr, self.ssim, self.lost_db
+        )
+    }
 }
 
 /// View with the render of the source splats.

@@ -18,6 +18,7 @@ mod write;
 use super::sog;
 use std::path::Path;
 
+pub use read::{DetailLevel, detail_levels, read_detail_level};
 pub(super) use read::{parse_beside, parse_meta_alone, read_folder, size_bytes};
 pub(super) use write::encode_files;
 

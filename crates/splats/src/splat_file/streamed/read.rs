@@ -4,6 +4,8 @@
 //!    Gaussian is in two of them, so that the number of splats never exceeds that of the files.
 //! 2. Files are read one after the other, and their runs copied, in the order of files.
 //! 3. The environment follows.
+//!
+//! [`read_detail_level`] reads another level, without the environment.
 
 use super::META;
 use super::meta::{Meta, Node, Run, damaged};
@@ -12,6 +14,7 @@ use crate::splat_file::files::{Files, Folder, SiblingFiles, is_inside};
 use crate::splat_file::{SplatMetadata, sog};
 use crate::{Error, Progress, Result, Splats};
 use dapple_base::bounded;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Maximum size of a `lod-meta.json`, bytes: about 150 per leaf, and leaves have thousands of Gaussians.
@@ -44,11 +47,37 @@ pub(in crate::splat_file) fn parse_beside(
     progress: &dyn Progress,
 ) -> Result<(Splats, SplatMetadata)> {
     let meta = Meta::parse(bytes)?;
-    let finest = finest(&meta.tree).ok_or_else(|| damaged("no level has a Gaussian".to_owned()))?;
-    let runs = disjoint_runs(&meta.tree, finest)?;
+    let finest = levels_of(&meta.tree).first().copied();
+    let finest = finest.ok_or_else(|| damaged("no level has a Gaussian".to_owned()))?;
+    let (mut splats, mut metadata) = parse_level(&meta, finest, files, progress)?;
+    if let Some(name) = &meta.environment {
+        let (part, beside) = sog_file(name, files, progress)?;
+        let named = |note| format!("{name}: {note}");
+        metadata.notes.extend(beside.notes.into_iter().map(named));
+        metadata.notes.push(format!(
+            "the last {} Gaussians are the scene's environment, which other levels of detail share",
+            part.len()
+        ));
+        append(&mut splats, part);
+    }
+    if finest > 0 {
+        let note = format!("level {finest} is the finest that has Gaussians");
+        metadata.notes.push(note);
+    }
+    Ok((splats, metadata))
+}
+
+/// Reads one level from its files, without the environment.
+fn parse_level(
+    meta: &Meta,
+    level: u32,
+    files: &dyn Files,
+    progress: &dyn Progress,
+) -> Result<(Splats, SplatMetadata)> {
+    let runs = disjoint_runs(&meta.tree, level)?;
     check_names(&meta.filenames)?;
     let (mut splats, mut metadata) = (Splats::empty(0), SplatMetadata::default());
-    metadata.notes.extend(compare_counts(&meta, finest, &runs));
+    metadata.notes.extend(compare_counts(meta, level, &runs));
     let mut unused = 0;
     for runs in runs.chunk_by(|a, b| a.file == b.file) {
         let file = runs[0].file;
@@ -80,21 +109,63 @@ pub(in crate::splat_file) fn parse_beside(
             "{unused} Gaussians of its files are in no leaf of the tree, unread"
         ));
     }
-    if let Some(name) = &meta.environment {
-        let (part, beside) = sog_file(name, files, progress)?;
-        let named = |note| format!("{name}: {note}");
-        metadata.notes.extend(beside.notes.into_iter().map(named));
-        metadata.notes.push(format!(
-            "the last {} Gaussians are the scene's environment, which other levels of detail share",
-            part.len()
-        ));
-        append(&mut splats, part);
-    }
-    if finest > 0 {
-        let note = format!("level {finest} is the finest that has Gaussians");
-        metadata.notes.push(note);
-    }
     Ok((splats, metadata))
+}
+
+/// Level of detail in the folder of a `lod-meta.json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DetailLevel {
+    /// Number of the level; 0 is the finest.
+    pub level: u32,
+    /// Number of Gaussians.
+    pub gaussians: u64,
+    /// Bytes of the files that have these Gaussians.
+    pub bytes: u64,
+}
+
+/// Reads the `lod-meta.json` at `path`, without its files.
+fn meta_at(path: &Path) -> Result<Meta> {
+    let bytes = bounded::read("cannot read the file", path, META_BYTES)?;
+    Meta::parse(&bytes).map_err(|e| sog::within(e, path))
+}
+
+/// Lists the levels of detail of the `lod-meta.json` at `path`, the finest first. Levels without Gaussians are omitted.
+///
+/// # Errors
+/// A file that cannot be read or is no `lod-meta.json`.
+pub fn detail_levels(path: &Path) -> Result<Vec<DetailLevel>> {
+    let meta = meta_at(path)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut levels = Vec::new();
+    for level in levels_of(&meta.tree) {
+        let runs = disjoint_runs(&meta.tree, level)?;
+        let names = runs.chunk_by(|a, b| a.file == b.file);
+        let names = names.filter_map(|runs| meta.filenames.get(runs[0].file));
+        levels.push(DetailLevel {
+            level,
+            gaussians: count_of(&runs),
+            bytes: names.map(|name| bytes_of(folder, name)).sum(),
+        });
+    }
+    Ok(levels)
+}
+
+/// Reads a level of detail from the folder of the `lod-meta.json` at `path`.
+///
+/// # Errors
+/// A level without Gaussians, and faults of the files.
+pub fn read_detail_level(
+    path: &Path,
+    level: u32,
+    progress: &dyn Progress,
+) -> Result<(Splats, SplatMetadata)> {
+    let meta = meta_at(path)?;
+    if !levels_of(&meta.tree).contains(&level) {
+        return Err(Error::input(format!("level {level} has no Gaussians")).at_path(path));
+    }
+    let folder = Folder(path.parent().unwrap_or(Path::new("")));
+    parse_level(&meta, level, &folder, progress).map_err(|e| sog::within(e, path))
 }
 
 /// Returns the runs of a level in the order of files and offsets, and refuses runs that overlap.
@@ -141,14 +212,12 @@ fn indices_of_runs(runs: &[Run], name: &str, count: usize) -> Result<Vec<usize>>
 }
 
 /// Returns a note if the counts of `lod-meta.json` differ from those of its tree.
-fn compare_counts(meta: &Meta, finest: u32, runs: &[Run]) -> Option<String> {
-    let held: u64 = runs
-        .iter()
-        .fold(0, |sum, run| sum.saturating_add(run.count as u64));
-    let promised = *meta.counts.get(finest as usize)?;
+fn compare_counts(meta: &Meta, level: u32, runs: &[Run]) -> Option<String> {
+    let held = count_of(runs);
+    let promised = *meta.counts.get(level as usize)?;
     (promised != held).then(|| {
         format!(
-            "{META} promises {promised} Gaussians of level {finest}, and its tree has {held}: these are read"
+            "{META} promises {promised} Gaussians of level {level}, and its tree has {held}: these are read"
         )
     })
 }
@@ -196,14 +265,20 @@ fn sog_file(
     })
 }
 
-/// Returns the lowest level with Gaussians in any leaf.
-fn finest(node: &Node) -> Option<u32> {
+/// Returns the levels with Gaussians in any leaf.
+fn levels_of(node: &Node) -> BTreeSet<u32> {
     let own = node.lods.iter().flatten();
     let own = own
         .filter(|(_, run)| run.count > 0)
         .map(|(&level, _)| level);
-    let below = node.children.iter().flatten().filter_map(finest);
-    own.chain(below).min()
+    let below = node.children.iter().flatten().flat_map(levels_of);
+    own.chain(below).collect()
+}
+
+/// Returns the number of Gaussians of runs.
+fn count_of(runs: &[Run]) -> u64 {
+    runs.iter()
+        .fold(0, |sum, run| sum.saturating_add(run.count as u64))
 }
 
 fn gather_runs(node: &Node, level: u32, into: &mut Vec<Run>) {
@@ -216,7 +291,6 @@ fn gather_runs(node: &Node, level: u32, into: &mut Vec<Run>) {
 
 /// Returns the bytes of a `lod-meta.json` and of all files that it names.
 pub(in crate::splat_file) fn size_bytes(path: &Path) -> u64 {
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let folder = path.parent().unwrap_or(Path::new(""));
     let meta = bounded::read("cannot read the file", path, META_BYTES)
         .ok()
@@ -224,15 +298,20 @@ pub(in crate::splat_file) fn size_bytes(path: &Path) -> u64 {
     let names = meta
         .iter()
         .flat_map(|m| m.filenames.iter().chain(&m.environment));
-    let of_folder = |name: &String| {
-        if name.to_lowercase().ends_with(".sog") {
-            return size(&folder.join(plain(name)));
-        }
-        sog::size_bytes(&folder.join(name))
-    };
-    size(path)
-        + names
-            .filter(|name| is_inside(plain(name)))
-            .map(of_folder)
-            .sum::<u64>()
+    size(path) + names.map(|name| bytes_of(folder, name)).sum::<u64>()
+}
+
+/// Returns the size of a file on the disk; 0 if there is none.
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+/// Returns the bytes of a SOG folder by its `meta.json`, or of a bundle; 0 if it is outside the folder.
+fn bytes_of(folder: &Path, name: &str) -> u64 {
+    let name = plain(name);
+    match name.to_lowercase().ends_with(".sog") {
+        _ if !is_inside(name) => 0,
+        true => size(&folder.join(name)),
+        false => sog::size_bytes(&folder.join(name)),
+    }
 }

@@ -1,8 +1,10 @@
 //! Streamed SOG: levels of detail, their files and their tree.
 
 use crate::formats::support::{Steps, assert_near, crowd};
-use dapple_splats::Splats;
-use dapple_splats::splat_file::{self, Format, WriteOptions, encode, encode_files, parse_files};
+use dapple_splats::splat_file::{
+    self, Format, WriteOptions, detail_levels, encode, encode_files, parse_files, read_detail_level,
+};
+use dapple_splats::{NoProgress, Splats};
 use serde_json::Value;
 
 const FORMAT: Format = Format::StreamedSog;
@@ -299,4 +301,33 @@ fn bundles_are_read_as_folders_are() {
         let error = parse_files(&files, FORMAT).unwrap_err();
         assert!(error.what().contains("neither a meta.json"), "{error}");
     }
+}
+
+#[test]
+fn each_level_is_read_from_its_files_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lod-meta.json");
+    splat_file::write_with(&path, &wide(20_000, 1), FORMAT, &options(3)).unwrap();
+    let levels = detail_levels(&path).unwrap();
+    let counts: Vec<u64> = levels.iter().map(|level| level.gaussians).collect();
+    assert_eq!(counts, [20_000, 5000, 1250]);
+    let meta_bytes = std::fs::metadata(&path).unwrap().len();
+    let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
+    assert_eq!(splat_file::size_bytes(&path, FORMAT), meta_bytes + bytes);
+    for level in &levels {
+        let number = level.level;
+        let (splats, metadata) = read_detail_level(&path, number, &NoProgress).unwrap();
+        assert!(metadata.notes.is_empty(), "{:?}", metadata.notes);
+        let own = folder.path().join(format!("{number}_0/meta.json"));
+        let (alone, _) = splat_file::read(&own).unwrap();
+        assert!(splats == alone, "level {number}");
+        assert_eq!(splats.len() as u64, level.gaussians);
+    }
+    let error = read_detail_level(&path, 3, &NoProgress).unwrap_err();
+    assert!(error.what().contains("level 3 has no Gaussians"));
+    // A level whose file is gone is an error; the others are read.
+    std::fs::remove_dir_all(folder.path().join("1_0")).unwrap();
+    assert!(read_detail_level(&path, 1, &NoProgress).is_err());
+    read_detail_level(&path, 2, &NoProgress).unwrap();
+    assert_eq!(detail_levels(&path).unwrap()[1].bytes, 0);
 }
