@@ -9,7 +9,7 @@
 //! - An engine that watches another is a listener of [`crate::Observed`], which alone forwards calls.
 
 use crate::depth::ImageDerivative;
-use crate::extensions::{Scoring, Showing, Streaming, Tiling};
+use crate::extensions::{Scoring, Sharing, Showing, Streaming, Tiling};
 use crate::instruments::Instrumented;
 use crate::{
     DensifyPlan, FeatureInput, GradientParts, Gradients, MemoryPlan, OptimizerState,
@@ -118,6 +118,9 @@ pub trait Engine: Send {
 
     /// Returns the engine as [`Streaming`]; `None` if it receives photos only all at once.
     fn streaming(&mut self) -> Option<&mut dyn Streaming>;
+
+    /// Returns the engine as [`Sharing`]; `None` if one device holds all Gaussians.
+    fn sharing(&mut self) -> Option<&mut dyn Sharing>;
 
     /// Returns the engine as [`Scoring`]; `None` if the host scores its renders.
     fn scoring(&mut self) -> Option<&mut dyn Scoring>;

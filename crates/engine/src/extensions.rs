@@ -1,10 +1,10 @@
 //! Extensions of the engine contract: abilities that an engine may lack, each a trait that the engine returns.
 
 use crate::{
-    BlendCounts, Contributors, RenderSettings, RenderedBytes, ScoreAsks, ScoredView, TileMask,
-    ViewId,
+    BlendCounts, Contributors, OptimizerState, Part, RenderSettings, RenderedBytes, ScoreAsks,
+    ScoredView, TileMask, ViewId,
 };
-use dapple_scene::{Camera, Photo, Result};
+use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
 
 /// Photos that arrive one by one, for captures that do not fit into memory.
@@ -31,6 +31,28 @@ pub trait Streaming {
     /// # Errors
     /// An unknown view, or a photo whose size differs from its camera's.
     fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()>;
+}
+
+/// Reads the splats of a part and their state, without that of views.
+pub type ReadPart<'a> = dyn FnMut(Part) -> Result<(Splats, OptimizerState)> + 'a;
+
+/// Models whose Gaussians several devices share, read and written part by part: no host needs memory for all moments.
+pub trait Sharing {
+    /// Returns the parts in the order of their numbers.
+    fn parts(&self) -> Vec<Part>;
+
+    /// Waits for enqueued work and copies the splats of a part and their state, without that of views.
+    ///
+    /// # Errors
+    /// A lost device, a part that does not exist.
+    fn download_part(&mut self, number: usize) -> Result<(Splats, OptimizerState)>;
+
+    /// Replaces the splats and the optimizer state as [`Engine::upload`](crate::Engine::upload) does, by those of each
+    /// part of a model of `total` Gaussians.
+    ///
+    /// # Errors
+    /// Those of `read`; see [`Engine::upload`](crate::Engine::upload) for the others.
+    fn upload_by_parts(&mut self, total: usize, read: &mut ReadPart<'_>) -> Result<()>;
 }
 
 /// Scores on the device.

@@ -68,7 +68,7 @@ pub use channel::Channel;
 pub use contract::{DownloadParts, Engine};
 pub use depth::{DepthImage, ImageDerivative};
 pub use engine_ext::EngineExt;
-pub use extensions::{Scoring, Showing, Streaming, Tiling};
+pub use extensions::{ReadPart, Scoring, Sharing, Showing, Streaming, Tiling};
 pub use features::antialias as filter_3d;
 pub use features::appearance::{self, AppearanceGrids, AppearanceSettings};
 pub use features::appearance_mlp::{self, AppearanceMlp, AppearanceMlpSettings};

@@ -1,7 +1,7 @@
 //! [`Observed`]: an engine whose calls pass through a listener. It is the only code that forwards the calls of an engine:
 //! profilers and tests are listeners, so that none of them can omit a method.
 
-use crate::extensions::{Scoring, Showing, Streaming, Tiling};
+use crate::extensions::{Scoring, Sharing, Showing, Streaming, Tiling};
 use crate::instruments::Instrumented;
 use crate::{
     BlendCounts, Contributors, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts,
@@ -182,6 +182,11 @@ impl<L: CallListener, E: Engine + ?Sized> Engine for Observed<L, E> {
     fn streaming(&mut self) -> Option<&mut dyn Streaming> {
         self.engine.streaming()?;
         Some(self)
+    }
+
+    /// Returns the engine inside: only checkpoints are read and written part by part.
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        self.engine.sharing()
     }
 
     fn scoring(&mut self) -> Option<&mut dyn Scoring> {

@@ -11,9 +11,10 @@
 //!
 //! Between engines travel [`Shipment`]s, whose format is that of the engine: all engines of a model are of one kind.
 
+use crate::instruments::Instrumented;
 use crate::{
-    DensifyPlan, Engine, LossTerm, NonFiniteReport, Relocation, RenderSettings, Rendered,
-    ScoreAsks, ScoredView, StepFeatures, StepReport, StepSettings, ViewId,
+    DensifyPlan, LossTerm, NonFiniteReport, Relocation, RenderSettings, Rendered, ScoreAsks,
+    ScoredView, StepFeatures, StepReport, StepSettings, ViewId,
 };
 use dapple_scene::{Camera, Error, Photo, Result};
 use std::collections::VecDeque;
@@ -105,6 +106,19 @@ impl Part {
         firsts.map(move |first| first..self.total.min(first + block))
     }
 
+    /// Copies numbers of the Gaussians of this part, `width` of each, to their places among those of the model.
+    pub fn put<T: Copy>(self, own: &[T], width: usize, model: &mut [T]) {
+        let mut first = 0;
+        for range in self.ranges() {
+            let from = own.get(first..first + range.len() * width);
+            let to = model.get_mut(range.start * width..range.end * width);
+            if let (Some(from), Some(to)) = (from, to) {
+                to.copy_from_slice(from);
+            }
+            first += range.len() * width;
+        }
+    }
+
     /// Returns the number of Gaussians of this part.
     pub fn len(self) -> usize {
         self.ranges().map(|range| range.len()).sum()
@@ -173,11 +187,11 @@ pub struct ComparedView<S> {
 }
 
 /// Engine that can hold a part of a model.
-pub trait Sharded: Engine {
+pub trait Sharded: Instrumented {
     /// Numbers that travel to other engines of this kind.
     type Shipment: Shipment;
 
-    /// Sets which Gaussians of the model the engine holds, after [`Engine::upload`].
+    /// Sets which Gaussians of the model the engine holds, after [`Engine::upload`](crate::Engine::upload).
     ///
     /// # Errors
     /// A lost device.
@@ -218,7 +232,7 @@ pub trait Sharded: Engine {
     ) -> Result<Rendered>;
 
     /// Works like [`Self::render_parts`], and compares the render with a photo: [`Scoring::score`](crate::Scoring::score).
-    /// Called if [`Engine::scoring`] returns scores.
+    /// Called if [`Engine::scoring`](crate::Engine::scoring) returns scores.
     ///
     /// # Errors
     /// See [`Self::render_parts`].
@@ -394,6 +408,10 @@ mod tests {
                 let indices: Vec<usize> = part.ranges().flatten().collect();
                 assert_eq!(indices.len(), part.len());
                 assert!(indices.is_sorted());
+                let mut model = vec![usize::MAX; 2 * total];
+                let own: Vec<usize> = indices.iter().flat_map(|i| [2 * i, 2 * i + 1]).collect();
+                part.put(&own, 2, &mut model);
+                assert!(indices.iter().all(|&i| model[2 * i + 1] == 2 * i + 1));
                 for (local, index) in indices.into_iter().enumerate() {
                     assert_eq!(part.index(local), index);
                     assert_eq!(part.place(index), (number, local));

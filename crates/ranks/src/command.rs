@@ -19,6 +19,8 @@ pub enum Command {
     AddCameras(Vec<Camera>),
     /// Takes a part of a model with this number of Gaussians; the part follows.
     Upload(usize),
+    /// Takes the part of this number of a model with that number of Gaussians; the part follows for the rank that takes it.
+    TakePart(usize, usize),
     /// Takes steps. The photos of this rank's views follow.
     Steps(Vec<ViewStep>, Vec<PhotoHead>),
     /// Executes a round of density control.
@@ -27,6 +29,8 @@ pub enum Command {
     Render(Camera, RenderSettings),
     /// Sends parts of its state to the leader.
     Gather(DownloadParts),
+    /// Sends the part of this number to the leader.
+    GatherPart(usize),
     /// Ends.
     Stop,
 }
@@ -169,6 +173,10 @@ impl<E: Sharded> Rank<E> {
             }
             Command::Gather(parts) => {
                 self.gather(parts)?;
+            }
+            Command::TakePart(number, total) => self.take_told(number, total, rest)?,
+            Command::GatherPart(number) => {
+                self.gather_part(number)?;
             }
             Command::Stop => return Ok(false),
         }

@@ -3,15 +3,15 @@
 use crate::command::{Command, Greeting, PhotoHead, greet};
 use crate::link::{Link, is_of_another, threads};
 use crate::parts::{cut, cut_state, join, to_bytes};
-use crate::rank::{Rank, RankTimes};
+use crate::rank::{Rank, with_waits};
 use crate::wire::with_head;
-use dapple_engine::instruments::Instrumented;
+use dapple_engine::instruments::{Instrumented, RankTimes};
 use dapple_engine::sharded::{FIRST_BLOCKS, check_settings};
 use dapple_engine::{
     DensifyPlan, DownloadParts, Engine, EngineExt, FeatureInput, GradientParts, Gradients,
     ImageDerivative, MemoryPlan, OpenBatch, OptimizerState, Part, PosedCamera, RenderSettings,
-    Rendered, Report, ScoreAsks, ScoredView, Scoring, Sharded, Showing, StepSettings, Streaming,
-    Tiling, TrainView, ViewId, ViewState, ViewStep, check_upload,
+    Rendered, Report, ScoreAsks, ScoredView, Scoring, Sharded, Sharing, Showing, StepSettings,
+    Streaming, Tiling, TrainView, ViewId, ViewState, ViewStep, check_upload,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::panic::resume_unwind;
@@ -95,14 +95,37 @@ impl<E: Sharded> RanksEngine<E> {
         }
     }
 
-    /// Returns the times of the ranks of this process since the last call.
+    /// Returns the times of the ranks of this process since the last call. The first call begins to measure their waits for
+    /// each other.
     pub fn take_times(&mut self) -> Vec<RankTimes> {
         let ranks = self.ranks.iter_mut();
-        ranks.map(|rank| std::mem::take(&mut rank.times)).collect()
+        let times: Vec<_> = ranks.map(Rank::take_times).collect();
+        with_waits(&times)
+    }
+
+    /// Stops measuring the waits of ranks for each other.
+    pub(crate) fn stop_waits(&mut self) {
+        self.ranks.iter_mut().for_each(Rank::stop_waits);
+    }
+
+    /// Returns the engines of the ranks of this process.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = &E> {
+        self.ranks.iter().map(|rank| &rank.engine)
+    }
+
+    /// Returns the part of the first rank.
+    pub(crate) fn first_part(&self) -> Part {
+        self.ranks.first().map_or(Part::whole(0), Rank::part)
+    }
+
+    /// Drops the steps that wait, and the open batch.
+    pub(crate) fn clear(&mut self) {
+        self.batch.clear();
+        self.queue.clear();
     }
 
     /// Returns the number of ranks, those of other processes included.
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.ranks.first().map_or(0, Rank::ranks)
     }
 
@@ -113,12 +136,12 @@ impl<E: Sharded> RanksEngine<E> {
     }
 
     /// Returns true if other processes have ranks.
-    fn leads(&self) -> bool {
+    pub(crate) fn leads(&self) -> bool {
         self.ranks.len() < self.count()
     }
 
     /// Sends a command to the ranks of other processes: `message` returns that to a rank.
-    fn tell(&mut self, message: impl Fn(usize) -> Result<Vec<u8>> + Sync) -> Result<()> {
+    pub(crate) fn tell(&mut self, message: impl Fn(usize) -> Result<Vec<u8>> + Sync) -> Result<()> {
         match self.leads() {
             true => self.on_all(|rank| rank.tell(&message)).map(drop),
             false => Ok(()),
@@ -126,12 +149,12 @@ impl<E: Sharded> RanksEngine<E> {
     }
 
     /// Sends the same command to the ranks of other processes.
-    fn tell_all(&mut self, command: &Command) -> Result<()> {
+    pub(crate) fn tell_all(&mut self, command: &Command) -> Result<()> {
         self.tell(|_| with_head(command))
     }
 
     /// Executes `work` on all ranks of this process at once, each on a thread of its own. Returns the results by rank.
-    fn on_all<R: Send>(
+    pub(crate) fn on_all<R: Send>(
         &mut self,
         work: impl Fn(&mut Rank<E>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
@@ -277,8 +300,7 @@ impl<E: Sharded> Engine for RanksEngine<E> {
             )
             .hint("train on one device without ranks, or start a run with --sky off"));
         }
-        self.batch.clear();
-        self.queue.clear();
+        self.clear();
         let ranks = self.count();
         self.tell(|rank| {
             let part = Part::new(rank, ranks, splats.len());
@@ -304,7 +326,7 @@ impl<E: Sharded> Engine for RanksEngine<E> {
             }
             false => self.on_all(|rank| rank.engine.download_parts(parts))?,
         };
-        let part = self.ranks.first().map_or(Part::whole(0), Rank::part);
+        let part = self.first_part();
         Ok(join(&gathered, part))
     }
 
@@ -396,6 +418,14 @@ impl<E: Sharded> Engine for RanksEngine<E> {
         }
     }
 
+    /// Returns `None` for one rank: it holds all Gaussians.
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        match self.count() {
+            0 | 1 => None,
+            _ => Some(self),
+        }
+    }
+
     fn scoring(&mut self) -> Option<&mut dyn Scoring> {
         let mut ranks = self.ranks.iter_mut();
         match ranks.all(|rank| rank.engine.scoring().is_some()) {
@@ -413,7 +443,7 @@ impl<E: Sharded> Engine for RanksEngine<E> {
     }
 
     fn instruments(&mut self) -> Option<&mut dyn Instrumented> {
-        None
+        Some(self)
     }
 }
 

@@ -16,16 +16,18 @@
 
 mod command;
 mod engine;
+mod instruments;
 mod link;
 mod parts;
 mod rank;
 mod relocation;
 mod round;
+mod sharing;
 mod wire;
 
 pub use command::serve;
+pub use dapple_engine::instruments::RankTimes;
 pub use engine::RanksEngine;
 #[cfg(feature = "mpi")]
 pub use link::MpiLink;
 pub use link::{Link, threads};
-pub use rank::RankTimes;

@@ -5,6 +5,7 @@ use crate::link::Link;
 use crate::parts::{cut, cut_state, from_bytes, to_bytes};
 use crate::wire::{report_bytes, report_of};
 use crate::{relocation, round};
+use dapple_engine::instruments::RankTimes;
 use dapple_engine::{
     DensifyPlan, DensifyReport, DownloadParts, EngineExt, NonFiniteReport, OptimizerState, Part,
     RenderSettings, Rendered, ScoreAsks, ScoredView, Sharded, Shipment, StepReport, ViewId,
@@ -23,30 +24,14 @@ impl Lap {
         Self(Instant::now())
     }
 
-    /// Adds the time since the last call to a sum.
-    fn lap(&mut self, sum: &mut u64) {
+    /// Adds the time since the last call to a sum, and returns it.
+    fn lap(&mut self, sum: &mut u64) -> u64 {
         let now = Instant::now();
-        *sum += now.duration_since(self.0).as_nanos() as u64;
+        let ns = now.duration_since(self.0).as_nanos() as u64;
+        *sum += ns;
         self.0 = now;
+        ns
     }
-}
-
-/// Time and bytes of a rank in the steps so far. Times are wall times on the host, with waits for the device where the
-/// result is needed.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RankTimes {
-    /// Views of steps.
-    pub views: u64,
-    /// Projecting its own Gaussians, nanoseconds.
-    pub project_ns: u64,
-    /// Rendering and comparing its view.
-    pub compare_ns: u64,
-    /// Moving its own Gaussians.
-    pub update_ns: u64,
-    /// Exchanges with other ranks, with the waits for them.
-    pub exchange_ns: u64,
-    /// Bytes that it sent to other ranks.
-    pub sent_bytes: u64,
 }
 
 /// Engine with a part of the Gaussians.
@@ -57,7 +42,31 @@ pub struct Rank<E: Sharded> {
     /// Gaussians that the engine holds.
     part: Part,
     /// Times of the steps so far.
-    pub times: RankTimes,
+    times: RankTimes,
+    /// Time of each exchange of these steps, nanoseconds, if waits are measured.
+    exchanges: Option<Vec<u64>>,
+}
+
+/// Times of a rank, and the time of each of its exchanges, nanoseconds.
+pub type TimesAndExchanges = (RankTimes, Vec<u64>);
+
+/// Returns the times of all ranks, with their waits for each other. All ranks make the same exchanges. The rank that comes
+/// last to an exchange waits for no other rank: the time of the others above its time is their wait.
+pub fn with_waits(ranks: &[TimesAndExchanges]) -> Vec<RankTimes> {
+    let waited = |own: &[u64]| {
+        let exchanges = own.iter().enumerate();
+        let waits = exchanges.map(|(exchange, own)| {
+            let all = ranks.iter().filter_map(|(_, each)| each.get(exchange));
+            own - all.min().unwrap_or(own)
+        });
+        waits.sum()
+    };
+    let ranks = ranks.iter();
+    let times = ranks.map(|(times, own)| RankTimes {
+        wait_ns: waited(own),
+        ..*times
+    });
+    times.collect()
 }
 
 impl<E: Sharded> Rank<E> {
@@ -109,6 +118,29 @@ impl<E: Sharded> Rank<E> {
             part: Part::new(link.rank(), link.ranks(), 0),
             link,
             times: RankTimes::default(),
+            exchanges: None,
+        }
+    }
+
+    /// Returns the times since the last call, and begins to note the time of each exchange.
+    pub fn take_times(&mut self) -> TimesAndExchanges {
+        let exchanges = self.exchanges.replace(Vec::new());
+        (
+            std::mem::take(&mut self.times),
+            exchanges.unwrap_or_default(),
+        )
+    }
+
+    /// Stops noting the time of each exchange.
+    pub fn stop_waits(&mut self) {
+        self.exchanges = None;
+    }
+
+    /// Ends an exchange.
+    fn end_exchange(&mut self, clock: &mut Lap) {
+        let ns = clock.lap(&mut self.times.exchange_ns);
+        if let Some(exchanges) = &mut self.exchanges {
+            exchanges.push(ns);
         }
     }
 
@@ -185,13 +217,25 @@ impl<E: Sharded> Rank<E> {
     pub fn gather(&mut self, parts: DownloadParts) -> Result<Vec<(Splats, OptimizerState)>> {
         let (splats, state) = self.engine.download_parts(parts)?;
         let bytes = to_bytes(&splats, &state)?;
+        drop((splats, state));
+        self.send_to_leader(&bytes)
+    }
+
+    /// Sends the bytes of a part to the leader, or none. The leader returns the parts of all that sent one, in order.
+    ///
+    /// # Errors
+    /// A rank that failed.
+    pub fn send_to_leader(&mut self, bytes: &[u8]) -> Result<Vec<(Splats, OptimizerState)>> {
         let out = self.to_each(|rank| match rank {
-            LEADER => bytes.as_slice(),
+            LEADER => bytes,
             _ => &[],
         });
         let received = self.link.exchange(&out)?;
         match self.number() {
-            LEADER => received.iter().map(|part| from_bytes(part)).collect(),
+            LEADER => {
+                let sent = received.iter().filter(|part| !part.is_empty());
+                sent.map(|part| from_bytes(part)).collect()
+            }
             _ => Ok(Vec::new()),
         }
     }
@@ -218,7 +262,7 @@ impl<E: Sharded> Rank<E> {
                 None => E::Shipment::default(),
             });
             let parts = self.ship(out.collect())?;
-            clock.lap(&mut self.times.exchange_ns);
+            self.end_exchange(&mut clock);
             match wave.get(me) {
                 Some(own) => self.engine.begin_views(&[*own], vec![parts])?,
                 None => self.engine.begin_views(&[], Vec::new())?,
@@ -236,7 +280,7 @@ impl<E: Sharded> Rank<E> {
             };
             let heads = self.link.exchange(&vec![head.as_slice(); ranks])?;
             let sums = self.ship(own)?;
-            clock.lap(&mut self.times.exchange_ns);
+            self.end_exchange(&mut clock);
             self.engine
                 .begin_gradients(wave, shown, &sums[..wave.len()])?;
             for head in heads.iter().take(wave.len()) {
@@ -351,5 +395,27 @@ impl<E: Sharded> Rank<E> {
             total = (total.0 + gaussians, total.1 | tensors as u32);
         }
         Ok(NonFiniteReport::new(total.0, total.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_rank_waits_for_the_wire_only() {
+        let rank = |exchanges: [u64; 3]| {
+            let times = RankTimes {
+                exchange_ns: exchanges.iter().sum(),
+                ..RankTimes::default()
+            };
+            (times, exchanges.to_vec())
+        };
+        // Another rank is the last each time; the third exchange takes as long for all.
+        let ranks = with_waits(&[rank([10, 70, 5]), rank([40, 20, 5])]);
+        let waits: Vec<u64> = ranks.iter().map(|rank| rank.wait_ns).collect();
+        assert_eq!(waits, [50, 30]);
+        let transfers: Vec<u64> = ranks.iter().map(RankTimes::transfer_ns).collect();
+        assert_eq!(transfers, [35, 35]);
     }
 }

@@ -66,7 +66,9 @@ fn write(path: &Path, photos: &[String], tensors: &[Tensor<'_>]) -> Result<()> {
         ("photos", names),
     ];
     let metadata = metadata.map(|(name, value)| (name.to_owned(), value));
-    write_atomically(path, |out| write_tensors(out, metadata.into(), tensors))
+    write_atomically(path, |out| {
+        write_tensors(out, metadata.into(), tensors).map(drop)
+    })
 }
 
 /// Reads the file of the appearance MLP for `of` Gaussians. Returns the MLP without moments, and the names of the

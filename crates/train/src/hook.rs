@@ -12,7 +12,7 @@
 
 use crate::event::Event;
 use crate::plan::Change;
-use crate::{Best, PausedRun};
+use crate::{Best, PausedRun, ShardPlace};
 use dapple_scene::Result;
 use std::sync::Arc;
 
@@ -66,11 +66,31 @@ pub trait RunHook {
         false
     }
 
+    /// Returns where the trainer writes the parts of a model that several devices share, before it sends the checkpoint
+    /// or the state of the finished run. `None`: it holds all moments in memory, and has no
+    /// [`shards`](crate::Checkpoint::shards).
+    ///
+    /// # Errors
+    /// Reported as an error of [`Event::Checkpoint`].
+    fn shard_place(&self, of: CheckpointKind) -> Result<Option<ShardPlace>> {
+        let _ = of;
+        Ok(None)
+    }
+
     /// Called when all steps are done. Returns the splats that the run ends with instead of its last ones, if they are
     /// better.
     fn final_splats(&mut self) -> Option<Arc<Best>> {
         None
     }
+}
+
+/// Kinds of checkpoints that hooks receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckpointKind {
+    /// That of [`Event::Checkpoint`].
+    OfSteps,
+    /// That of [`Event::FinalState`].
+    Final,
 }
 
 /// Action of the trainer after a call of a hook, before the next hook is called.

@@ -57,7 +57,8 @@ mod views;
 pub use appearance::{APPEARANCE_VERSION, read_appearance_mlp, write_appearance};
 pub use capture_statistics::{Budget, BudgetFor, CaptureStatistics, LimitReason, PhotoCoverage};
 pub use checkpoint::{
-    CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, StartSplats, ViewIdentity,
+    CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, ShardPlace, Shards, StartSplats,
+    ViewIdentity,
 };
 pub use config::{
     AppearanceModel, ConfigPatch, DepthSource, Joined, JoinedPhotos, Preset, SkyMode, TrainConfig,
@@ -74,7 +75,7 @@ pub use extension::{ExtensionCheck, ExtensionDecision};
 pub use floaters::floaters;
 pub use focus::{auto_region, evaluate_focus};
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
-pub use hook::{DeviceRequirements, Next, RunHook, Silent};
+pub use hook::{CheckpointKind, DeviceRequirements, Next, RunHook, Silent};
 pub use loader::PhotoTraffic;
 pub(crate) use order::PhotoOrder;
 pub use order::ViewOrder;

@@ -6,12 +6,16 @@
 //!    retains the splats too, since the device may be lost, or parameters may become non-finite ([`crate::broken`]).
 //!    Non-finite splats are neither saved nor retained.
 //! 3. A run that is stopped ends with a checkpoint, made before the last scoring.
-//! 4. If the engine fails, the run ends with the splats that the engine still has, or else with those of the last
+//! 4. The parts of a model that several devices share go to files one after the other: [`crate::Shards`].
+//! 5. If the engine fails, the run ends with the splats that the engine still has, or else with those of the last
 //!    checkpoint.
 
+use crate::checkpoint::shards::Written;
 use crate::hook::{Next, RunHook};
 use crate::trainer::Run;
-use crate::{CaptureIdentity, Checkpoint, Ending, Outcome, PausedRun, RunOrigin, broken};
+use crate::{
+    CaptureIdentity, Checkpoint, Ending, Outcome, PausedRun, RunOrigin, ShardPlace, Shards, broken,
+};
 use dapple_engine::{EngineExt, ViewState, filter_3d};
 use dapple_scene::{Error, Result, Splats};
 use std::sync::Arc;
@@ -26,6 +30,8 @@ pub(crate) struct Saving {
     pub(crate) launch: RunOrigin,
     /// Reason why the last checkpoint was not saved.
     pub(crate) unsaved: Option<Error>,
+    /// Reason why the state of the finished run was not saved.
+    pub(crate) unsaved_state: Option<Error>,
     /// True if a hook stores checkpoints.
     pub(crate) is_stored: bool,
     /// Splats of the last copy; at first the initial splats of the run.
@@ -67,6 +73,7 @@ impl Saving {
             capture,
             launch: RunOrigin::default(),
             unsaved: None,
+            unsaved_state: None,
             is_stored: false,
             kept: None,
             lost: None,
@@ -78,10 +85,10 @@ impl Saving {
     }
 
     /// Stores the initial splats of a run, after `step` steps.
-    pub(crate) fn begin_with(&mut self, step: u32, splats: &Splats) {
+    pub(crate) fn begin_with(&mut self, step: u32, splats: Splats) {
         self.kept = Some(Kept {
             step,
-            splats: Arc::new(splats.clone()),
+            splats: Arc::new(splats),
             views: ViewState::default(),
         });
     }
@@ -103,8 +110,13 @@ impl Saving {
             || least > 0.0 && waited >= least.max(SHARE * self.last_took_seconds)
     }
 
-    /// Waits for every enqueued step, and copies the state that the run needs to resume, without that of hooks.
-    pub(crate) fn checkpoint(&self, run: &mut Run) -> Result<Checkpoint> {
+    /// Waits for every enqueued step, and copies the state that the run needs to resume, without that of hooks. Writes the
+    /// parts of a shared model to `place`; the inner error is that of a file.
+    pub(crate) fn checkpoint(
+        &self,
+        run: &mut Run,
+        place: Option<&ShardPlace>,
+    ) -> Result<Result<Checkpoint>> {
         if !run.is_between_batches() {
             return Err(Error::input(format!(
                 "step {} is in the middle of a batch, whose gradients no checkpoint holds",
@@ -113,8 +125,23 @@ impl Saving {
             .hint("make checkpoints after the last step of a batch"));
         }
         run.drain()?;
-        let (splats, state) = run.engine.download()?;
-        Ok(Checkpoint {
+        let written = match (place, run.engine.sharing()) {
+            (Some(place), Some(engine)) => Some(Shards::write(place, engine)?),
+            _ => None,
+        };
+        let (splats, state, shards) = match written {
+            Some(Ok(Written {
+                splats,
+                state,
+                shards,
+            })) => (splats, state, Some(shards)),
+            Some(Err(error)) => return Ok(Err(error)),
+            None => {
+                let (splats, state) = run.engine.download()?;
+                (splats, state, None)
+            }
+        };
+        Ok(Ok(Checkpoint {
             step: run.state.step,
             config: run.plan().to_config(),
             capture: self.capture.clone(),
@@ -128,7 +155,8 @@ impl Saving {
             extension_checks: Vec::new(),
             loss_before_check: None,
             best: None,
-        })
+            shards,
+        }))
     }
 
     /// Retains the splats of a checkpoint, whose making began at `started`.

@@ -9,6 +9,8 @@ use std::path::Path;
 
 const UNSUPPORTED: i32 = 5;
 const USAGE: i32 = 2;
+const INPUT: i32 = 3;
+const IO: i32 = 4;
 
 /// Runs `dapple train capture` with rounds of density control between steps of two views.
 fn train(path: &Path, more: &[&str]) -> common::Ran {
@@ -59,6 +61,85 @@ fn ranks_train_to_the_bytes_of_one_engine_also_after_a_resume_on_another_number(
     );
     let said = ok_in(path, &["train", "--resume=again"]).stderr;
     assert!(said.contains("device: 2 ranks: cpu ("), "{said}");
+}
+
+/// Returns the names of the files of checkpoints and states in the folder of a run.
+fn states(path: &Path, run: &str) -> Vec<String> {
+    let files = std::fs::read_dir(path.join(run)).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names
+        .filter(|name| name.ends_with(".safetensors"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The parts of a shared model are in files of their own, of which the last two checkpoints are kept.
+#[test]
+fn checkpoints_of_ranks_have_a_file_for_each_part() {
+    let folder = small_capture();
+    let path = folder.path();
+    train(path, &["-q", "-o=plain"]);
+    let two = ["-q", "--ranks-in-process=2", "--checkpoint-every=60"];
+    train(path, &[&two[..], &["--stop-at=131", "-o=two"]].concat());
+    let expected = [
+        "checkpoint.a.0.safetensors",
+        "checkpoint.a.1.safetensors",
+        "checkpoint.b.0.safetensors",
+        "checkpoint.b.1.safetensors",
+        "checkpoint.before.safetensors",
+        "checkpoint.safetensors",
+    ];
+    assert_eq!(states(path, "two"), expected);
+    let said = ok_in(path, &["info", "two"]).stdout;
+    assert!(said.contains("steps        132"), "{said}");
+
+    // A damaged or missing part is named, and the checkpoint before it.
+    let part = path.join("two/checkpoint.a.1.safetensors");
+    let whole = std::fs::read(&part).unwrap();
+    let mut damaged = whole.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    std::fs::write(&part, &damaged).unwrap();
+    let words = ["checkpoint.a.1", "damaged", "checkpoint.before"];
+    refused(path, &["train", "--resume=two"], INPUT, &words);
+    std::fs::remove_file(&part).unwrap();
+    let words = ["checkpoint.a.1", "checkpoint.before"];
+    refused(path, &["train", "--resume=two"], IO, &words);
+    let other = path.join("two/checkpoint.b.1.safetensors");
+    std::fs::copy(&other, &part).unwrap();
+    let words = ["checkpoint.a.1", "another checkpoint"];
+    refused(path, &["train", "--resume=two"], INPUT, &words);
+    let last = path.join("two/checkpoint.safetensors");
+    std::fs::rename(path.join("two/checkpoint.before.safetensors"), last).unwrap();
+    ok_in(
+        path,
+        &["train", "-q", "--resume=two", "--ranks-in-process=1"],
+    );
+    assert!(splats(path, "two") == splats(path, "plain"), "resumed");
+    assert_eq!(states(path, "two"), ["state.safetensors"]);
+}
+
+/// A finished run of ranks continues like one of a single engine.
+#[test]
+fn states_of_ranks_have_a_file_for_each_part() {
+    let folder = small_capture();
+    let path = folder.path();
+    train(path, &["-q", "-o=plain"]);
+    train(path, &["-q", "--ranks-in-process=3", "-o=three"]);
+    let expected = [
+        "state.a.0.safetensors",
+        "state.a.1.safetensors",
+        "state.a.2.safetensors",
+        "state.safetensors",
+    ];
+    assert_eq!(states(path, "three"), expected);
+    for run in ["plain", "three"] {
+        ok_in(path, &["train", "-q", "--steps=+20", "--continue", run]);
+    }
+    assert!(splats(path, "three") == splats(path, "plain"), "continued");
+    // Another run in this folder removes them.
+    train(path, &["-q", "--overwrite", "--no-state", "-o=three"]);
+    assert_eq!(states(path, "three"), [""; 0]);
 }
 
 /// Steps are timed on the ranks: one engine may be too small for the model.

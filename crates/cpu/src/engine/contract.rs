@@ -14,8 +14,8 @@ use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
     BlendCounts, Contributors, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts,
     Gradients, ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered,
-    RenderedBytes, Report, Scoring, Showing, StepSettings, Streaming, TileMask, Tiling, TrainView,
-    ViewId, check_photo, check_upload, check_views,
+    RenderedBytes, Report, Scoring, Sharing, Showing, StepSettings, Streaming, TileMask, Tiling,
+    TrainView, ViewId, check_photo, check_upload, check_views,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -164,6 +164,10 @@ impl Engine for CpuEngine {
     }
 
     /// The host scores renders of this engine: both are on the CPU.
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        None
+    }
+
     fn scoring(&mut self) -> Option<&mut dyn Scoring> {
         None
     }

@@ -13,8 +13,10 @@
 //! Measurements do not change a bit of the training result. Callers receive names and numbers, not buffers.
 
 mod operations;
+mod ranks;
 
 pub use operations::operations;
+pub use ranks::RankTimes;
 
 use crate::{Engine, RenderSettings, Stage, StepCounts, ViewId};
 pub use dapple_profile::Counters;
@@ -241,6 +243,12 @@ pub trait Instrumented: Engine {
     /// Returns the operations of the host on the device so far; all zero if the engine computes on the host.
     fn counters(&self) -> Counters {
         Counters::default()
+    }
+
+    /// Returns the times of the ranks since the last call, by rank; empty for an engine without ranks. The first call
+    /// begins to measure the waits of ranks for each other, until [`Self::set_detail`] with `None`.
+    fn rank_times(&mut self) -> Vec<RankTimes> {
+        Vec::new()
     }
 
     /// Returns the counts of the last step as the engine found them, with [`Work::row_visits`]. `None` if

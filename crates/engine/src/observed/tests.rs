@@ -104,6 +104,10 @@ impl Engine for Logging {
     fn streaming(&mut self) -> Option<&mut dyn Streaming> {
         self.extends.then_some(self as _)
     }
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        None
+    }
+
     fn scoring(&mut self) -> Option<&mut dyn Scoring> {
         self.extends.then_some(self as _)
     }

@@ -5,8 +5,8 @@ use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
     BlendCounts, Contributors, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts,
     Gradients, ImageDerivative, MemoryPlan, OptimizerState, RenderSettings, Rendered,
-    RenderedBytes, Report, ScoreAsks, ScoredView, Scoring, Showing, StepSettings, Streaming,
-    Tiling, TrainView, ViewId,
+    RenderedBytes, Report, ScoreAsks, ScoredView, Scoring, Sharing, Showing, StepSettings,
+    Streaming, Tiling, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -99,6 +99,10 @@ impl Engine for GpuEngine {
 
     fn streaming(&mut self) -> Option<&mut dyn Streaming> {
         Some(self)
+    }
+
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        None
     }
 
     fn scoring(&mut self) -> Option<&mut dyn Scoring> {

@@ -48,6 +48,8 @@ pub struct Run {
     pub views_per_s: f64,
     /// Views per second over those of the base times the number of ranks; `None` without a base.
     pub efficiency: Option<f64>,
+    /// Busy time of the slowest rank over the mean; `None` without ranks.
+    pub balance: Option<f64>,
     /// Times of each rank per view.
     pub each: Vec<RankRow>,
     /// Checksum of the Gaussians at the end: equal for runs with equal results.
@@ -65,6 +67,8 @@ pub struct RankRow {
     pub update_ms: f64,
     /// Exchanges.
     pub exchange_ms: f64,
+    /// Part of the exchanges in which it waited for slower ranks.
+    pub wait_ms: f64,
     /// Megabytes sent.
     pub sent_mb: f64,
 }
@@ -78,6 +82,7 @@ impl From<RankTimes> for RankRow {
             compare_ms: ms(times.compare_ns),
             update_ms: ms(times.update_ns),
             exchange_ms: ms(times.exchange_ns),
+            wait_ms: ms(times.wait_ns),
             sent_mb: times.sent_bytes as f64 * 1e-6 / views,
         }
     }
@@ -210,6 +215,7 @@ fn finished(job: &Job<'_>, engine: &mut dyn Engine, seconds: f64, shared: Shared
             0 => Some(1.0),
             ranks => shared.of_one.map(|one| views_per_s / (one * ranks as f64)),
         },
+        balance: (!shared.times.is_empty()).then(|| RankTimes::balance(&shared.times)),
         each: shared.times.into_iter().map(RankRow::from).collect(),
         checksum: format!("{:016x}", hasher.finish()),
     })

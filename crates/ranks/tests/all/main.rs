@@ -2,3 +2,4 @@
 
 mod same_bits;
 mod simulation;
+mod times;

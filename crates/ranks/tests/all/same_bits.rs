@@ -19,6 +19,14 @@ fn ranks(number: usize) -> Box<dyn Engine> {
     Box::new(RanksEngine::new(engines).unwrap())
 }
 
+/// Returns ranks that measure their waits for each other.
+fn timed(number: usize) -> Box<dyn Engine> {
+    let engines = (0..number).map(|_| cpu(1)).collect();
+    let mut ranks = RanksEngine::new(engines).unwrap();
+    ranks.take_times();
+    Box::new(ranks)
+}
+
 /// Returns the leader of ranks that obey commands, as ranks of other processes do.
 fn led(number: usize) -> Box<dyn Engine> {
     let mut links = threads(number).into_iter();
@@ -31,12 +39,13 @@ fn led(number: usize) -> Box<dyn Engine> {
 
 #[test]
 fn any_number_of_ranks_trains_like_one_engine() {
-    let makes: [Make<'_>; 7] = [
+    let makes: [Make<'_>; 8] = [
         &|| Box::new(cpu(2)),
         &|| ranks(1),
         &|| ranks(2),
         &|| ranks(3),
         &|| ranks(5),
+        &|| timed(2),
         &|| led(2),
         &|| led(3),
     ];

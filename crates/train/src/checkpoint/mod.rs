@@ -23,23 +23,25 @@
 
 mod capture;
 mod packed;
+pub(crate) mod shards;
 mod state;
 mod tensors;
 
 pub use capture::{CaptureIdentity, ViewIdentity};
+pub use shards::{ShardPlace, Shards};
 
 use crate::{
     Best, Budget, CapLosses, Continuation, EvalRow, ExtensionCheck, History, Seconds, TrainConfig,
     ValidationRow,
 };
-use dapple_engine::{DensifyReport, OptimizerState, STATISTICS};
+use dapple_engine::{DensifyReport, OptimizerState, Part};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, bounded};
 use serde::{Deserialize, Serialize};
 pub(crate) use state::view_tensors;
 use state::{
-    BEST, contradiction, pack_moments, packed_tensors, read_best, read_gaussian_state, read_losses,
-    read_splats, read_views, splat_tensors,
+    BEST, contradiction, gaussian_tensors, pack_moments, read_best, read_gaussian_state,
+    read_losses, read_splats, read_views, splat_tensors,
 };
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -82,6 +84,9 @@ pub struct Checkpoint {
     pub extension_checks: Vec<ExtensionCheck>,
     /// Loss of the currently withheld validation photos at the step that withheld them.
     pub loss_before_check: Option<f64>,
+    /// Files with the Gaussians of a model that several devices shared. The moments in `state` are then empty, until
+    /// [`Self::with_moments`] reads them.
+    pub shards: Option<Shards>,
 }
 
 /// File of the splats that a run started from.
@@ -218,37 +223,26 @@ impl Checkpoint {
             Tensor::new(of("losses"), Kind::F32, &count, &losses),
         ];
         let state = &self.state;
-        all.extend(splat_tensors("splats", &self.splats));
-        let moments = [
-            ("first_moments", &state.first_moments),
-            ("second_moments", &state.second_moments),
-        ];
-        let packed = packs.then(|| moments.map(|(_, moments)| pack_moments(moments)));
-        if packed.is_none() {
-            for (name, moments) in moments {
-                all.extend(splat_tensors(name, moments));
-            }
-        }
+        let moments = [&state.first_moments, &state.second_moments];
+        let packed = (packs && self.shards.is_none()).then(|| moments.map(pack_moments));
+        let [wide, narrow] = match &self.shards {
+            None => gaussian_tensors(&self.splats, state, packed.as_ref()),
+            Some(_) => [Vec::new(), Vec::new()],
+        };
+        all.extend(wide);
         if let Some(best) = &self.best {
             all.extend(splat_tensors("best", &best.splats));
-        }
-        for statistic in STATISTICS {
-            let values = statistic.values(state);
-            // Runs without these values omit the tensors, so that their files do not change.
-            if !values.is_empty() || !statistic.of_antialiased {
-                let name = statistic.name.to_owned();
-                all.push(Tensor::new(name, Kind::F32, &[values.len()], values));
-            }
         }
         let views = state.views.tensors();
         all.extend(view_tensors("", &views));
         let best = self.best.as_ref().map(|best| best.views.tensors());
         all.extend(view_tensors(BEST, best.as_deref().unwrap_or_default()));
         // Narrow numbers come last.
-        for ((name, _), packed) in moments.iter().zip(packed.iter().flatten()) {
-            all.extend(packed_tensors(name, &self.splats, packed));
+        all.extend(narrow);
+        if self.shards.is_some() && !packs {
+            shards::keep_before(path)?;
         }
-        write_atomically(path, |out| tensors::write(out, metadata, &all))
+        write_atomically(path, |out| tensors::write(out, metadata, &all).map(drop))
     }
 
     fn metadata(&self) -> Result<Metadata> {
@@ -281,10 +275,33 @@ impl Checkpoint {
             ("config", self.config.to_toml()?),
             ("run", run),
         ];
+        let shards = self.shards.as_ref().map(Shards::to_metadata).transpose()?;
+        let shards = shards.map(|names| (shards::SHARDS, names));
         Ok(entries
             .into_iter()
+            .chain(shards)
             .map(|(name, value)| (name.to_owned(), value))
             .collect())
+    }
+
+    /// Returns what the tensors of Gaussians depend on: the SH degree, and true if they have 3D filters.
+    pub(crate) fn layout(&self) -> (u8, bool) {
+        layout(&self.config, self.step)
+    }
+
+    /// Reads the moments of a model that several devices shared into memory: 472 bytes of each Gaussian of SH degree 3.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn with_moments(mut self) -> Result<Self> {
+        let Some(shards) = self.shards.take() else {
+            return Ok(self);
+        };
+        let mut open = shards.open(false)?;
+        let (_, state) = open.read_part(Part::whole(shards.total()), self.layout())?;
+        self.state.first_moments = state.first_moments;
+        self.state.second_moments = state.second_moments;
+        Ok(self)
     }
 
     /// Reads a file.
@@ -293,7 +310,7 @@ impl Checkpoint {
     /// The file cannot be opened; see [`Self::parse`] for the others.
     pub fn read(path: &Path) -> Result<Self> {
         let file = bounded::open("cannot open the checkpoint", path)?;
-        Self::load(file).map_err(|e| {
+        Self::load(file, path.parent()).map_err(|e| {
             let place = path.display();
             let place = match e.place() {
                 Some(inner) if !inner.is_empty() => format!("{place}, {inner}"),
@@ -308,25 +325,21 @@ impl Checkpoint {
     /// # Errors
     /// The bytes are not a checkpoint, have another version, are damaged, or contradict themselves.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        Self::load(Cursor::new(bytes))
+        Self::load(Cursor::new(bytes), None)
     }
 
-    fn load(input: impl Read + Seek) -> Result<Self> {
+    fn load(input: impl Read + Seek, folder: Option<&Path>) -> Result<Self> {
         let mut reader = Reader::open(input)?;
         check_version(reader.metadata("format"), reader.metadata("version"))?;
         // Verify the checksum before values are used or memory is allocated.
         reader.verify()?;
         let (config, run) = read_metadata(&reader)?;
-        let &[n, 3] = reader.shape("splats.means")? else {
-            return Err(contradiction("its centres have no three coordinates"));
+        let shards = Shards::named(&reader, folder)?;
+        let (splats, mut state) = match &shards {
+            Some(shards) => shards.open(true)?.model(layout(&config, run.step))?,
+            None => read_gaussians(&mut reader, layout(&config, run.step))?,
         };
-        if n == 0 {
-            return Err(contradiction("it holds no Gaussian"));
-        }
-        let degree = config.sh_degree;
-        let splats = read_splats(&mut reader, "splats", n, degree)?;
-        let has_smoothing = config.antialias && run.step > 0;
-        let mut state = read_gaussian_state(&mut reader, n, degree, has_smoothing)?;
+        let n = splats.len();
         if run.frozen.saturating_add(run.sky) > n {
             return Err(contradiction(
                 "it has more frozen Gaussians and Gaussians of the sky than Gaussians",
@@ -371,8 +384,30 @@ impl Checkpoint {
             extension_checks: run.extension_checks,
             loss_before_check: run.loss_before_check,
             best,
+            shards,
         })
     }
+}
+
+/// Returns what the tensors of Gaussians depend on: see [`Checkpoint::layout`].
+fn layout(config: &TrainConfig, step: u32) -> (u8, bool) {
+    (config.sh_degree, config.antialias && step > 0)
+}
+
+/// Reads the splats and their state of a checkpoint that holds them itself.
+fn read_gaussians<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    (sh_degree, has_smoothing): (u8, bool),
+) -> Result<(Splats, OptimizerState)> {
+    let &[n, 3] = reader.shape("splats.means")? else {
+        return Err(contradiction("its centres have no three coordinates"));
+    };
+    if n == 0 {
+        return Err(contradiction("it holds no Gaussian"));
+    }
+    let splats = read_splats(reader, "splats", n, sh_degree)?;
+    let state = read_gaussian_state(reader, n, sh_degree, has_smoothing)?;
+    Ok((splats, state))
 }
 
 fn check_version(format: Option<&str>, version: Option<&str>) -> Result<()> {

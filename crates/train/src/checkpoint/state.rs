@@ -4,6 +4,7 @@ use super::packed::{packed, unpacked};
 use super::tensors::{Kind, Reader, Tensor};
 use crate::features::{self, Stored};
 use crate::{Best, LossRow, TrainConfig};
+use bytemuck::{Pod, Zeroable};
 use dapple_engine::features::{Numbers, StateTensor};
 use dapple_engine::{OptimizerState, PARAM_GROUPS, STATISTICS, ViewSizes, ViewState};
 use dapple_scene::{Error, Result, Splats};
@@ -27,6 +28,76 @@ pub(super) fn splat_tensors<'a>(of: &str, splats: &'a Splats) -> [Tensor<'a>; PA
     })
 }
 
+/// Returns the tensors of splats and their state without that of views: those with wider numbers, then moments in 16 bits.
+pub(super) fn gaussian_tensors<'a>(
+    splats: &'a Splats,
+    state: &'a OptimizerState,
+    packed: Option<&'a [PackedMoments; 2]>,
+) -> [Vec<Tensor<'a>>; 2] {
+    let mut wide: Vec<Tensor<'a>> = splat_tensors("splats", splats).into();
+    let mut narrow = Vec::new();
+    let moments = [
+        ("first_moments", &state.first_moments),
+        ("second_moments", &state.second_moments),
+    ];
+    match packed {
+        None => wide.extend(
+            moments
+                .iter()
+                .flat_map(|(name, of)| splat_tensors(name, of)),
+        ),
+        Some(packed) => {
+            for ((name, _), packed) in moments.iter().zip(packed) {
+                narrow.extend(packed_tensors(name, splats, packed));
+            }
+        }
+    }
+    for statistic in STATISTICS {
+        let values = statistic.values(state);
+        // Runs without these values omit the tensors, so that their files do not change.
+        if !values.is_empty() || !statistic.of_antialiased {
+            let name = statistic.name.to_owned();
+            wide.push(Tensor::new(name, Kind::F32, &[values.len()], values));
+        }
+    }
+    [wide, narrow]
+}
+
+/// Tensors by name: of a file, or of the rows of several.
+pub(super) trait TensorSource {
+    /// Returns the kind of the numbers of a tensor.
+    ///
+    /// # Errors
+    /// No tensor has this name.
+    fn kind(&self, name: &str) -> Result<Kind>;
+
+    /// Returns the values of a tensor.
+    ///
+    /// # Errors
+    /// No tensor has this name, type and shape.
+    fn values<T: Pod + Zeroable>(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        shape: &[usize],
+    ) -> Result<Vec<T>>;
+}
+
+impl<R: Read + Seek> TensorSource for Reader<R> {
+    fn kind(&self, name: &str) -> Result<Kind> {
+        self.kind(name)
+    }
+
+    fn values<T: Pod + Zeroable>(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        shape: &[usize],
+    ) -> Result<Vec<T>> {
+        self.read(name, kind, shape)
+    }
+}
+
 /// Moments in 16 bits, by parameter group.
 pub(super) type PackedMoments = [Vec<u16>; PARAM_GROUPS.len()];
 
@@ -36,11 +107,7 @@ pub(super) fn pack_moments(moments: &Splats) -> PackedMoments {
 }
 
 /// Returns the tensors of packed moments of the shapes of `splats`.
-pub(super) fn packed_tensors<'a>(
-    of: &str,
-    splats: &Splats,
-    moments: &'a PackedMoments,
-) -> Vec<Tensor<'a>> {
+fn packed_tensors<'a>(of: &str, splats: &Splats, moments: &'a PackedMoments) -> Vec<Tensor<'a>> {
     let groups = PARAM_GROUPS.into_iter().zip(moments);
     let tensor = |(group, values): (dapple_engine::ParamGroup, &'a Vec<u16>)| {
         let name = format!("{of}.{}", group.name);
@@ -51,25 +118,36 @@ pub(super) fn packed_tensors<'a>(
 }
 
 /// Reads the moments and the density statistics of `n` Gaussians, and the 3D filters if `has_smoothing`.
-pub(super) fn read_gaussian_state<R: Read + Seek>(
-    reader: &mut Reader<R>,
+pub(super) fn read_gaussian_state(
+    source: &mut impl TensorSource,
     n: usize,
     sh_degree: u8,
     has_smoothing: bool,
 ) -> Result<OptimizerState> {
     let mut state = OptimizerState {
-        first_moments: read_splats(reader, "first_moments", n, sh_degree)?,
-        second_moments: read_splats(reader, "second_moments", n, sh_degree)?,
+        first_moments: read_splats(source, "first_moments", n, sh_degree)?,
+        second_moments: read_splats(source, "second_moments", n, sh_degree)?,
         ..OptimizerState::default()
     };
+    read_statistics(source, &mut state, n, has_smoothing)?;
+    Ok(state)
+}
+
+/// Reads the density statistics of `n` Gaussians, and the 3D filters if `has_smoothing`.
+pub(super) fn read_statistics(
+    source: &mut impl TensorSource,
+    state: &mut OptimizerState,
+    n: usize,
+    has_smoothing: bool,
+) -> Result<()> {
     for statistic in STATISTICS {
         // Values that only anti-aliased runs have exist from the first step on.
         if !statistic.of_antialiased || has_smoothing {
-            let values = reader.read(statistic.name, Kind::F32, &[n])?;
-            statistic.set(&mut state, values);
+            let values = source.values(statistic.name, Kind::F32, &[n])?;
+            statistic.set(state, values);
         }
     }
-    Ok(state)
+    Ok(())
 }
 
 /// Reads the splats with the best validation score. `last` are the sizes of the views' state after the last step.
@@ -88,8 +166,8 @@ pub(super) fn read_best<R: Read + Seek>(
 }
 
 /// Reads splats, or values with the same shapes, in 32 or 16 bits.
-pub(super) fn read_splats<R: Read + Seek>(
-    reader: &mut Reader<R>,
+pub(super) fn read_splats(
+    source: &mut impl TensorSource,
     of: &str,
     n: usize,
     sh_degree: u8,
@@ -98,9 +176,9 @@ pub(super) fn read_splats<R: Read + Seek>(
     for group in PARAM_GROUPS {
         let name = format!("{of}.{}", group.name);
         let shape = group.shape(n, sh_degree);
-        let values: Vec<f32> = match reader.kind(&name)? {
-            Kind::BF16 => unpacked(&reader.read(&name, Kind::BF16, &shape)?),
-            _ => reader.read(&name, Kind::F32, &shape)?,
+        let values: Vec<f32> = match source.kind(&name)? {
+            Kind::BF16 => unpacked(&source.values(&name, Kind::BF16, &shape)?),
+            _ => source.values(&name, Kind::F32, &shape)?,
         };
         group.set(&mut splats, &values);
     }

@@ -20,6 +20,7 @@ use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 // Numbers are written with their layout in memory.
 const _: () = assert!(cfg!(target_endian = "little"));
@@ -31,7 +32,7 @@ const MOST_HEADER_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: usize = 1 << 18;
 
 /// Name of the checksum in the metadata.
-const CHECKSUM: &str = "crc32";
+pub(super) const CHECKSUM: &str = "crc32";
 
 /// Name of the checksum of the names, types, shapes and places of the tensors. [`CHECKSUM`] covers it, as part of the
 /// metadata. Files of earlier versions lack it.
@@ -129,12 +130,12 @@ fn table_checksum(tensors: &BTreeMap<String, Entry>) -> String {
     format!("{:08x}", hasher.finalize())
 }
 
-/// Writes a file. Tensors with wider numbers should be first, so that all tensors are aligned.
+/// Writes a file, and returns its checksum. Tensors with wider numbers should be first, so that all tensors are aligned.
 pub(crate) fn write(
     out: &mut dyn Write,
     mut metadata: Metadata,
     tensors: &[Tensor<'_>],
-) -> io::Result<()> {
+) -> io::Result<String> {
     let mut entries = BTreeMap::new();
     let mut end = 0;
     for tensor in tensors {
@@ -154,7 +155,8 @@ pub(crate) fn write(
     tensors
         .iter()
         .for_each(|tensor| hasher.update(tensor.bytes));
-    metadata.insert(CHECKSUM.to_owned(), format!("{:08x}", hasher.finalize()));
+    let checksum = format!("{:08x}", hasher.finalize());
+    metadata.insert(CHECKSUM.to_owned(), checksum.clone());
     let header = Header {
         metadata,
         tensors: entries,
@@ -166,7 +168,7 @@ pub(crate) fn write(
     for tensor in tensors {
         out.write_all(tensor.bytes)?;
     }
-    Ok(())
+    Ok(checksum)
 }
 
 /// A file whose header has been read and found to agree with the file's length.
@@ -300,6 +302,41 @@ impl<R: Read + Seek> Reader<R> {
             .read_exact(bytemuck::cast_slice_mut(&mut values))
             .map_err(unreadable)?;
         Ok(values)
+    }
+
+    /// Appends the values of some rows of a tensor, whose rows have the shape `row`.
+    ///
+    /// # Errors
+    /// No tensor has this name, type and shape, or not as many rows.
+    pub(crate) fn read_rows<T: Pod + Zeroable>(
+        &mut self,
+        name: &str,
+        (kind, row): (Kind, &[usize]),
+        rows: Range<usize>,
+        values: &mut Vec<T>,
+    ) -> Result<()> {
+        let entry = self.entry(name)?;
+        let (is, own) = (entry.dtype, entry.shape.as_slice());
+        let fits = own
+            .split_first()
+            .is_some_and(|(&n, own)| own == row && rows.end <= n);
+        if is != kind || !fits {
+            return Err(Error::input(format!(
+                "the checkpoint's tensor {name} is {is:?} {own:?}, and rows {rows:?} of {kind:?} {row:?} are expected"
+            ))
+            .hint("another program has written it: use the checkpoint as the run left it"));
+        }
+        // Rows are within the tensor, and the tensor within the file.
+        let row_values: usize = row.iter().product();
+        let start = entry.data_offsets.0 + (rows.start * row_values * size_of::<T>()) as u64;
+        let first = values.len();
+        values.resize(first + rows.len() * row_values, T::zeroed());
+        self.input
+            .seek(SeekFrom::Start(self.data_start + start))
+            .map_err(unreadable)?;
+        self.input
+            .read_exact(bytemuck::cast_slice_mut(&mut values[first..]))
+            .map_err(unreadable)
     }
 
     fn entry(&self, name: &str) -> Result<&Entry> {

@@ -4,7 +4,8 @@ use super::CaptureRecord;
 use super::foreign;
 use super::lock::{RunLock, is_at};
 use super::metrics::{Metrics, csv};
-use crate::{Checkpoint, Ending, TrainConfig, Trainer};
+use crate::checkpoint::shards;
+use crate::{Checkpoint, Ending, ShardPlace, TrainConfig, Trainer};
 use dapple_scene::atomic::{remove_leftovers, try_writing, write_atomically};
 use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result, Splats, bounded, write_cameras};
@@ -13,6 +14,9 @@ use serde::Serialize;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Beginning of the names of the files with the parts of a checkpoint.
+const CHECKPOINT: &str = "checkpoint";
 
 /// The folder of a run.
 #[derive(Debug, Clone)]
@@ -261,7 +265,19 @@ impl RunFolder {
 
     /// Removes the checkpoint, if there is one.
     pub(super) fn remove_checkpoint(&self) -> Result<()> {
-        remove_old("cannot remove the old checkpoint", &self.checkpoint_path())
+        let path = self.checkpoint_path();
+        remove_old("cannot remove the old checkpoint", &path)?;
+        remove_old("cannot remove the old checkpoint", &shards::before(&path))?;
+        shards::remove_others(&self.path, CHECKPOINT, &[])
+    }
+
+    /// Returns where the parts of a checkpoint are written.
+    pub(super) fn checkpoint_shards(&self) -> ShardPlace {
+        ShardPlace {
+            checkpoint: self.checkpoint_path(),
+            stem: CHECKPOINT,
+            packs: false,
+        }
     }
 
     /// Writes `config.toml`.

@@ -8,6 +8,7 @@
 //! 4. All other files exist only if a run has written results.
 
 use super::RunFolder;
+use crate::checkpoint::shards;
 use dapple_scene::provenance::is_dapples_picture;
 use dapple_scene::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -106,7 +107,12 @@ impl RunFolder {
             self.snapshots_path(),
         ];
         let path = whole(path);
+        let is_shard = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            path.parent() == Some(&whole(self.path())) && name.is_some_and(shards::is_shard_name)
+        };
         self.files().iter().any(|file| whole(file) == path)
+            || is_shard(&path)
             || folders.iter().any(|folder| path.starts_with(whole(folder)))
     }
 

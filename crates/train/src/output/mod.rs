@@ -14,6 +14,7 @@
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
 //! | `state.safetensors` | of a finished run, unless `no_state` is set: the state to continue from ([`RunFolder::read_to_continue`]) |
 //! | `checkpoint.safetensors` | while the run is not finished: the state to resume from ([`Checkpoint`]) |
+//! | `checkpoint.a.0.safetensors` ... | of models that several devices share: their Gaussians, and those of the state ([`crate::Shards`]) |
 //!
 //! Every file is written atomically, and the splats before the pictures. If the splats cannot be written to the folder,
 //! they are written to another place, which the error names. A killed run may create partial files with names of their
@@ -32,8 +33,8 @@ mod snapshots;
 mod state;
 
 use crate::event::Event;
-use crate::hook::{DeviceRequirements, RunHook};
-use crate::{Checkpoint, Ending, Outcome, Seconds, TrainConfig, Trainer};
+use crate::hook::{CheckpointKind, DeviceRequirements, RunHook};
+use crate::{Checkpoint, Ending, Outcome, Seconds, ShardPlace, TrainConfig, Trainer};
 use dapple_scene::{Error, Result, Splats};
 use glam::DVec3;
 use rayon::prelude::*;
@@ -151,7 +152,8 @@ fn settle_state(
     trainer: &mut Trainer,
     (outcome, state): (&Outcome, Option<std::thread::Result<Result<()>>>),
 ) -> Result<()> {
-    let written = match state {
+    let unsaved = trainer.take_unsaved_state();
+    let written = match state.or(unsaved.map(|error| Ok(Err(error)))) {
         Some(Ok(Err(error))) => {
             let what = format!(
                 "the state of the run could not be written, so --continue starts from its splats: {}",
@@ -273,6 +275,14 @@ impl RunHook for FolderHook<'_> {
             checkpoints: true,
             final_state: !self.config.no_state,
         }
+    }
+
+    fn shard_place(&self, of: CheckpointKind) -> Result<Option<ShardPlace>> {
+        self.folder.reclaim(self.config)?;
+        Ok(Some(match of {
+            CheckpointKind::OfSteps => self.folder.checkpoint_shards(),
+            CheckpointKind::Final => self.folder.state_shards(),
+        }))
     }
 
     fn on(&mut self, event: &Event<'_>) -> Result<()> {

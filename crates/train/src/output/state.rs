@@ -9,11 +9,15 @@
 use super::folder::remove_old;
 use super::metrics::{METRICS_VERSION, Metrics};
 use super::{CaptureRecord, RunFolder};
-use crate::{CaptureIdentity, Checkpoint, Ending, History, RunOrigin};
+use crate::checkpoint::shards;
+use crate::{CaptureIdentity, Checkpoint, Ending, History, RunOrigin, ShardPlace};
 use dapple_engine::OptimizerState;
 use dapple_scene::splat_file::{self, ReadOptions};
 use dapple_scene::{Error, ErrorKind, Result, bounded};
 use std::path::{Path, PathBuf};
+
+/// Beginning of the names of the files with the parts of a state.
+const STATE: &str = "state";
 
 impl RunFolder {
     /// Returns the path of the state of a finished run.
@@ -29,7 +33,10 @@ impl RunFolder {
     /// Returns the size of the state of a finished run, bytes; `None` without one.
     pub fn state_bytes(&self) -> Option<u64> {
         let file = self.state_path().metadata().ok()?;
-        file.is_file().then_some(file.len())
+        let parts = shards::files_in(self.path(), STATE);
+        let parts = parts.iter().filter_map(|path| path.metadata().ok());
+        let bytes: u64 = parts.map(|part| part.len()).sum();
+        file.is_file().then_some(file.len() + bytes)
     }
 
     /// Writes the state of a finished run, which [`Self::settle_state`] moves to its place.
@@ -41,16 +48,28 @@ impl RunFolder {
     pub(super) fn settle_state(&self, is_written: bool) -> Result<()> {
         let (from, to) = (self.next_state_path(), self.state_path());
         if is_written {
-            return std::fs::rename(&from, &to)
-                .map_err(|e| Error::io("cannot move the state of the run", &from, e));
+            std::fs::rename(&from, &to)
+                .map_err(|e| Error::io("cannot move the state of the run", &from, e))?;
+        } else {
+            remove_old("cannot remove an unfinished state", &from)?;
+            remove_old("cannot remove the state of an earlier run", &to)?;
         }
-        self.remove_next_state()?;
-        remove_old("cannot remove the state of an earlier run", &to)
+        shards::remove_others(self.path(), STATE, &[to])
     }
 
     /// Removes the state that a killed run has not moved to its place.
     pub(super) fn remove_next_state(&self) -> Result<()> {
-        remove_old("cannot remove an unfinished state", &self.next_state_path())
+        remove_old("cannot remove an unfinished state", &self.next_state_path())?;
+        shards::remove_others(self.path(), STATE, &[self.state_path()])
+    }
+
+    /// Returns where the parts of the state of a finished run are written.
+    pub(super) fn state_shards(&self) -> ShardPlace {
+        ShardPlace {
+            checkpoint: self.state_path(),
+            stem: STATE,
+            packs: true,
+        }
     }
 
     /// Removes the checkpoint, the snapshots and the state of another run, before a part of a run is written to this
@@ -61,7 +80,8 @@ impl RunFolder {
     pub fn clear_older(&self) -> Result<()> {
         self.remove_checkpoint()?;
         self.remove_snapshots()?;
-        remove_old("cannot remove the state of another run", &self.state_path())
+        remove_old("cannot remove the state of another run", &self.state_path())?;
+        shards::remove_others(self.path(), STATE, &[])
     }
 
     /// Reads the run in this folder to continue it ([`crate::Trainer::continue_run`]): the checkpoint of a stopped run,
@@ -159,6 +179,7 @@ impl RunFolder {
             best: None,
             extension_checks: metrics.extension_checks,
             loss_before_check: None,
+            shards: None,
         })
     }
 

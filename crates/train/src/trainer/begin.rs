@@ -117,19 +117,20 @@ impl Trainer {
         let with_sky = (&chosen, sky.as_ref());
         let mut trainer = Self::with_views(dataset, config, engine, with_sky, 0)?;
         trainer.run.engine.upload(&splats, state.as_ref())?;
-        trainer.hooks.saving.begin_with(0, &splats);
+        let count = splats.len();
+        trainer.hooks.saving.begin_with(0, splats);
         let notes = notes_on(
             dataset,
             trainer.config(),
             chosen.eval.len(),
-            (!from_splats).then_some(splats.len() - of_sky),
+            (!from_splats).then_some(count - of_sky),
         );
         let of_sky = sky.map(|sky| sky.note(of_sky));
         trainer
             .notes
             .extend(notes.into_iter().chain(memory).chain(of_sky));
         let state = &mut trainer.run.state;
-        state.gaussians = splats.len() as u64;
+        state.gaussians = count as u64;
         state.history.budget = budget;
         state.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)

@@ -41,11 +41,12 @@ impl Trainer {
     /// splats do not hold; see [`Trainer::new`] for the others.
     pub fn continue_run(
         dataset: &Dataset,
-        mut ended: Checkpoint,
+        ended: Checkpoint,
         mut config: TrainConfig,
         mut engine: BoxedEngine,
     ) -> Result<Self> {
         config.validate()?;
+        let mut ended = ended.with_moments()?;
         let now = CaptureIdentity::from_dataset(dataset);
         let joined = joined_photos(&now, &ended, &config)?;
         config.data.joined = config.data.joined.with(joined.clone());

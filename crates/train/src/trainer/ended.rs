@@ -3,6 +3,7 @@
 use super::Trainer;
 use super::hooks::{Callers, Hooks};
 use crate::event::Event;
+use crate::hook::CheckpointKind;
 use crate::{Ending, EvalReport, Outcome, Seconds, broken};
 use dapple_engine::{NonFiniteReport, Pictures};
 use dapple_scene::{Result, View};
@@ -16,7 +17,17 @@ impl Trainer {
             return Ok(());
         }
         let started = Instant::now();
-        let checkpoint = Arc::new(self.checkpoint()?);
+        let made = match self.hooks.shard_place(CheckpointKind::Final, callers) {
+            Ok(place) => self.checkpoint_at(place.as_ref())?,
+            Err(error) => Err(error),
+        };
+        let checkpoint = match made {
+            Ok(checkpoint) => Arc::new(checkpoint),
+            Err(error) => {
+                self.hooks.saving.unsaved_state = Some(error);
+                return Ok(());
+            }
+        };
         self.run.state.history.seconds.checkpoints += started.elapsed().as_secs_f64();
         // Such a run ends badly, or with earlier splats.
         let found = NonFiniteReport::find_in(&checkpoint.splats);

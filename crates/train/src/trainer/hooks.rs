@@ -15,13 +15,13 @@
 //! A new built-in hook is a file with its `impl RunHook`, a field of [`Hooks`] and its place in [`Hooks::each`].
 
 use super::held_out::HeldOut;
-use crate::Checkpoint;
 use crate::event::Event;
 use crate::extension::ExtensionHook;
-use crate::hook::{DeviceRequirements, RunHook};
+use crate::hook::{CheckpointKind, DeviceRequirements, RunHook};
 use crate::saving::Saving;
 use crate::time_budget::StepRateHook;
 use crate::validation::Validation;
+use crate::{Checkpoint, ShardPlace};
 use dapple_scene::Result;
 
 /// Hooks of one call of the trainer.
@@ -66,6 +66,30 @@ impl Hooks {
             all.final_state |= needs.final_state;
         }
         all
+    }
+
+    /// Returns where the parts of a shared model are written; `None` if a hook needs all in memory, or none has a place.
+    pub(crate) fn shard_place(
+        &mut self,
+        of: CheckpointKind,
+        callers: Callers<'_, '_>,
+    ) -> Result<Option<ShardPlace>> {
+        let mut found = None;
+        for hook in self.each(callers) {
+            let needs = hook.needs();
+            let takes = match of {
+                CheckpointKind::OfSteps => needs.checkpoints,
+                CheckpointKind::Final => needs.final_state,
+            };
+            if !takes {
+                continue;
+            }
+            match (hook.shard_place(of)?, &found) {
+                (Some(place), None) => found = Some(place),
+                _ => return Ok(None),
+            }
+        }
+        Ok(found)
     }
 
     /// Sends an event to all hooks that take it.

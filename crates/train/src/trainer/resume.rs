@@ -8,12 +8,13 @@ use super::hooks::Callers;
 use crate::clock::Clock;
 use crate::event::Event;
 use crate::features;
+use crate::hook::CheckpointKind;
 use crate::saving::Kept;
 use crate::sky::Sky;
 use crate::views::Chosen;
-use crate::{CaptureIdentity, Checkpoint, Outcome, RunOrigin};
+use crate::{CaptureIdentity, Checkpoint, Outcome, RunOrigin, ShardPlace};
 use dapple_device::BoxedEngine;
-use dapple_engine::{EngineExt, RefinedPose, ViewState, filter_3d};
+use dapple_engine::{Engine, EngineExt, RefinedPose, ViewState, filter_3d};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -42,12 +43,11 @@ impl Trainer {
         let mut trainer = Self::with_views(dataset, config, engine, chosen, step)?;
         trainer.hooks.take_from(&mut checkpoint);
         let run = &mut trainer.run;
-        run.engine
-            .upload(&checkpoint.splats, Some(&checkpoint.state))?;
+        checkpoint = upload(checkpoint, run.engine.as_mut())?;
         run.state.gaussians = checkpoint.splats.len() as u64;
         let mut splats = checkpoint.splats;
         filter_3d::bake(&mut splats, &checkpoint.state.filter_3d);
-        trainer.hooks.saving.begin_with(step, &splats);
+        trainer.hooks.saving.begin_with(step, splats);
         trainer.hooks.saving.launch = checkpoint.launch;
         trainer.awaited_strategy = checkpoint.strategy;
         if is_unchecked {
@@ -79,9 +79,19 @@ impl Trainer {
     /// # Errors
     /// The engine fails.
     pub fn checkpoint(&mut self) -> Result<Checkpoint> {
-        let mut checkpoint = self.hooks.saving.checkpoint(&mut self.run)?;
-        self.hooks.add_to(&mut checkpoint);
-        Ok(checkpoint)
+        self.checkpoint_at(None)?
+    }
+
+    /// Works like [`Self::checkpoint`], and writes the parts of a shared model to `place`. The inner error is that of a file.
+    pub(super) fn checkpoint_at(
+        &mut self,
+        place: Option<&ShardPlace>,
+    ) -> Result<Result<Checkpoint>> {
+        let made = self.hooks.saving.checkpoint(&mut self.run, place)?;
+        Ok(made.map(|mut checkpoint| {
+            self.hooks.add_to(&mut checkpoint);
+            checkpoint
+        }))
     }
 
     /// Makes a checkpoint and passes it to the hooks. A checkpoint that cannot be saved does not end the run.
@@ -99,7 +109,14 @@ impl Trainer {
             return Ok(());
         }
         let started = Instant::now();
-        let checkpoint = self.checkpoint()?;
+        let made = match self.hooks.shard_place(CheckpointKind::OfSteps, callers) {
+            Ok(place) => self.checkpoint_at(place.as_ref())?,
+            Err(error) => Err(error),
+        };
+        let checkpoint = match made {
+            Ok(checkpoint) => checkpoint,
+            Err(error) => return self.report_unsaved(error, callers),
+        };
         self.run.state.gaussians = checkpoint.splats.len() as u64;
         if self.run.is_lost(&checkpoint.splats) {
             return Ok(());
@@ -110,6 +127,17 @@ impl Trainer {
         saving.saved_step = saved.is_ok().then_some(step);
         saving.unsaved = saved.err();
         saving.keep_checkpoint(checkpoint, started, &mut self.run);
+        Ok(())
+    }
+
+    /// Reports that the parts of a checkpoint could not be written. The run continues.
+    fn report_unsaved(&mut self, error: Error, callers: Callers<'_, '_>) -> Result<()> {
+        let saved = Err(error);
+        let step = self.run.state.step;
+        self.hooks.send(&Event::Saved(step, &saved), callers)?;
+        let saving = &mut self.hooks.saving;
+        saving.unsaved = saved.err();
+        self.run.state.gaussians = saving.copy(&mut self.run)?.len() as u64;
         Ok(())
     }
 
@@ -159,10 +187,33 @@ impl Trainer {
         self.run.view_state()
     }
 
+    /// Returns the reason why the state of the finished run could not be saved, if it could not.
+    pub(crate) fn take_unsaved_state(&mut self) -> Option<Error> {
+        self.hooks.saving.unsaved_state.take()
+    }
+
     /// Returns the reason why the last checkpoint could not be saved, if it could not.
     pub(crate) fn take_unsaved(&mut self) -> Option<Error> {
         self.hooks.saving.unsaved.take()
     }
+}
+
+/// Uploads the splats and the state of a checkpoint. Moments in files go to an engine that shares its Gaussians part by
+/// part.
+fn upload(mut checkpoint: Checkpoint, engine: &mut dyn Engine) -> Result<Checkpoint> {
+    let layout = checkpoint.layout();
+    match (checkpoint.shards.take(), engine.sharing()) {
+        (Some(shards), Some(engine)) => {
+            let mut open = shards.open(false)?;
+            engine.upload_by_parts(shards.total(), &mut |part| open.read_part(part, layout))?;
+        }
+        (shards, _) => {
+            checkpoint.shards = shards;
+            checkpoint = checkpoint.with_moments()?;
+            engine.upload(&checkpoint.splats, Some(&checkpoint.state))?;
+        }
+    }
+    Ok(checkpoint)
 }
 
 /// Checks that a run with appearance has one for each training photo, from its first step on.

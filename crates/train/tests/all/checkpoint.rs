@@ -122,6 +122,7 @@ fn sample() -> Checkpoint {
             decision: ExtensionDecision::NotShared,
         }],
         loss_before_check: Some(1.0 / 7.0),
+        shards: None,
         watched: vec![ValidationRow {
             step: 2,
             loss: 0.1 + 0.2,

@@ -19,7 +19,9 @@ on the GPUs of this machine in turn, or on the CPU. Efficiency is views/s over N
 checksums are equal results.
 
 Times of a rank are per view: projecting its Gaussians, rendering its views, moving its Gaussians,
-exchanges with other ranks. \"sent\" is what it sends to other ranks for a view.
+exchanges with other ranks; \"waits\" is the part of the exchanges in which slower ranks were late.
+\"sent\" is what it sends to other ranks for a view. Balance is the busy time of the slowest rank
+over the mean: 1.00 is even.
 
 Examples:
   dapple bench ranks garden-points --ranks 1,2 --device gpu
@@ -137,9 +139,17 @@ fn lines(run: &Run) -> String {
     )];
     for (rank, row) in run.each.iter().enumerate() {
         lines.push(format!(
-            "  rank {rank}  project {:.2}  render {:.2}  update {:.2}  exchange {:.2} ms, sent {:.1} MB",
-            row.project_ms, row.compare_ms, row.update_ms, row.exchange_ms, row.sent_mb
+            "  rank {rank}  project {:.2}  render {:.2}  update {:.2}  exchange {:.2} (waits {:.2}) ms, sent {:.1} MB",
+            row.project_ms,
+            row.compare_ms,
+            row.update_ms,
+            row.exchange_ms,
+            row.wait_ms,
+            row.sent_mb
         ));
+    }
+    if let Some(balance) = run.balance {
+        lines.push(format!("  balance {balance:.2}"));
     }
     lines.join("\n")
 }

@@ -7,8 +7,8 @@ use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
     DensifyPlan, DensifyReport, DepthSample, DownloadParts, Engine, FeatureInput, GradientParts,
     Gradients, ImageDerivative, MemoryPlan, NonFiniteReport, OptimizerState, RenderSettings,
-    Rendered, Report, Scoring, Showing, StepCounts, StepReport, StepSettings, Streaming, Tiling,
-    TrainView, ViewId,
+    Rendered, Report, Scoring, Sharing, Showing, StepCounts, StepReport, StepSettings, Streaming,
+    Tiling, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
 use dapple_train::{Event, RunHook, StepProgress};
@@ -225,6 +225,10 @@ impl Engine for FakeEngine {
 
     fn streaming(&mut self) -> Option<&mut dyn Streaming> {
         Some(self)
+    }
+
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        None
     }
 
     fn scoring(&mut self) -> Option<&mut dyn Scoring> {
