@@ -46,6 +46,16 @@ impl Selection for PresetAndPhotos {
     }
 }
 
+/// Settings of a profile: the preset, the photos of a capture and of a step.
+#[derive(Debug, Clone)]
+pub struct Profiled;
+
+impl Selection for Profiled {
+    fn has(key: &Key) -> bool {
+        (key.table.is_empty() && key.row.name == "views_per_step") || PresetAndPhotos::has(key)
+    }
+}
+
 /// Settings that the command line names.
 #[derive(Debug, Clone)]
 pub struct SettingsArgs<S> {

@@ -4,7 +4,7 @@
 //! engine shows that.
 
 use serde::Serialize;
-use std::ops::Sub;
+use std::ops::{Add, Sub};
 
 /// Counts since a device was opened. The difference of two gives the counts between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -40,6 +40,23 @@ impl Sub for Counters {
             copies: self.copies - earlier.copies,
             buffers_created: self.buffers_created - earlier.buffers_created,
             bindings_created: self.bindings_created - earlier.bindings_created,
+        }
+    }
+}
+
+impl Add for Counters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            submissions: self.submissions + other.submissions,
+            dispatches: self.dispatches + other.dispatches,
+            waits: self.waits + other.waits,
+            bytes_written: self.bytes_written + other.bytes_written,
+            bytes_read: self.bytes_read + other.bytes_read,
+            copies: self.copies + other.copies,
+            buffers_created: self.buffers_created + other.buffers_created,
+            bindings_created: self.bindings_created + other.bindings_created,
         }
     }
 }

@@ -15,12 +15,16 @@
 //! | `latency_bound` | a stage's time above the ceilings' floor |
 //! | `load_imbalance` | the part of the stages in which only the fullest unit still works |
 //! | `too_small` | the stages with short kernels |
+//! | `wire_bound` | the part of the exchanges between ranks in which no rank is late |
+//! | `unbalanced` | the part of the exchanges in which ranks wait for slower ranks |
+//! | `decode_bound` | the input's row |
 //! | `slow_tail` | time of steps above the median |
 //! | `unexplained_time` | its row |
 //! | `noisy_measurement` | nothing: it is about the measurement |
 
 use crate::format::{digits, percent, scaled, time, whole_percent};
 use crate::profile::{Finding, Phase, Profile, StageSummary};
+use crate::rank_rules;
 use crate::roofline::MOSTLY_LAUNCH;
 use crate::setup::Setup;
 use crate::stage_rules;
@@ -65,6 +69,9 @@ pub(crate) fn diagnose(profile: &Profile, setup: &Setup) -> Vec<Finding> {
         stage_rules::latency_bound,
         stage_rules::load_imbalance,
         too_small,
+        rank_rules::wire_bound,
+        rank_rules::unbalanced,
+        rank_rules::decode_bound,
         slow_tail,
         unexplained_time,
         noisy_measurement,
@@ -110,7 +117,7 @@ impl Rule {
         }
     }
 
-    fn step(&self, fired: bool, gain: f64, evidence: String) -> Vec<Finding> {
+    pub fn step(&self, fired: bool, gain: f64, evidence: String) -> Vec<Finding> {
         vec![self.about("step", fired, gain, evidence)]
     }
 
@@ -119,7 +126,7 @@ impl Rule {
     }
 }
 
-fn share_of(profile: &Profile, phase: Phase) -> f64 {
+pub(crate) fn share_of(profile: &Profile, phase: Phase) -> f64 {
     let row = profile.budget.rows.iter().find(|row| row.phase == phase);
     row.map_or(0.0, |row| row.share)
 }
@@ -179,25 +186,26 @@ fn host_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
          move work off the thread that drives",
     );
     let share = share_of(profile, Phase::Host);
-    let mut spans: Vec<&StageSummary> = profile
-        .host
-        .iter()
-        .chain(&profile.stages)
-        .filter(|span| span.phase == Phase::Host)
-        .collect();
-    spans.sort_by(|a, b| b.time.sum.total_cmp(&a.time.sum));
-    let longest = spans.first().map_or(String::new(), |span| {
-        format!(
-            "; its longest span is \"{}\", {} a step",
-            span.name,
-            time(span.time.mean)
-        )
-    });
+    let longest = longest_span(profile, Phase::Host);
     rule.step(
         share > HOST,
         share,
         format!("host {}{longest}", percent(share)),
     )
+}
+
+/// Returns a clause on the longest span of the host in a phase; empty without such spans.
+pub(crate) fn longest_span(profile: &Profile, phase: Phase) -> String {
+    let spans = profile.host.iter().chain(&profile.stages);
+    let spans = spans.filter(|span| span.phase == phase);
+    let longest = spans.max_by(|a, b| a.time.sum.total_cmp(&b.time.sum));
+    longest.map_or(String::new(), |span| {
+        format!(
+            "; its longest span is \"{}\", {} a step",
+            span.name,
+            time(span.time.mean)
+        )
+    })
 }
 
 fn sync_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> {

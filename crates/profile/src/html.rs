@@ -213,26 +213,15 @@ fn window<'a>(profile: &Profile, trace: &'a Trace) -> Window<'a> {
             })
             .collect(),
         names: names.list,
-        phases: PHASES.to_vec(),
+        phases: Phase::ALL.to_vec(),
         origin_ns,
         spans,
         left_out,
     }
 }
 
-const PHASES: [Phase; 8] = [
-    Phase::Forward,
-    Phase::Loss,
-    Phase::Backward,
-    Phase::Update,
-    Phase::Transfer,
-    Phase::Host,
-    Phase::Gaps,
-    Phase::Unexplained,
-];
-
 fn phase_index(phase: Phase) -> i64 {
-    PHASES
+    Phase::ALL
         .iter()
         .position(|&other| other == phase)
         .map_or(-1, |i| i as i64)

@@ -95,7 +95,10 @@ pub mod layer;
 mod markdown;
 #[cfg(test)]
 mod planted;
+#[cfg(test)]
+mod planted_ranks;
 pub mod profile;
+mod rank_rules;
 mod record;
 mod recording;
 pub mod roofline;
@@ -124,5 +127,5 @@ pub use markdown::{comparison_markdown, profile_markdown};
 pub use profile::Profile;
 pub use record::{Recorder, SpanGuard};
 pub use recording::{Name, Recording, Span, Synchronised, Track};
-pub use setup::{Counts, Imbalance, Setup, Stage};
+pub use setup::{Counts, Imbalance, RankLoad, Setup, Stage};
 pub use terminal::{comparison_text, profile_text};

@@ -83,19 +83,19 @@ pub(crate) fn profile(step: impl Fn(&Recorder, u64, i64), setup: &Setup) -> (Pro
 }
 
 /// Returns us a step of each row that has any.
-fn budget(profile: &Profile) -> Vec<(Phase, f64)> {
+pub(crate) fn budget(profile: &Profile) -> Vec<(Phase, f64)> {
     let rows = profile.budget.rows.iter();
     rows.filter(|row| row.total_ns > 0.0)
         .map(|row| (row.phase, row.per_step_ns / 1000.0))
         .collect()
 }
 
-fn finding<'a>(profile: &'a Profile, rule: &str) -> &'a Finding {
+pub(crate) fn finding<'a>(profile: &'a Profile, rule: &str) -> &'a Finding {
     let mut found = profile.findings.iter().filter(|f| f.rule == rule);
     found.next().unwrap()
 }
 
-fn about(a: f64, b: f64) -> bool {
+pub(crate) fn about(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-9
 }
 

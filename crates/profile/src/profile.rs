@@ -171,6 +171,10 @@ pub enum Phase {
     Update,
     /// Moving bytes between host and device.
     Transfer,
+    /// Exchanging bytes with other ranks, with the waits for them.
+    Exchange,
+    /// Waiting for input that is read and decoded.
+    Input,
     /// The device waited for the host, or the host itself worked.
     Host,
     /// Between spans of one submission: launching, barriers, draining.
@@ -188,6 +192,8 @@ impl Phase {
             Self::Backward => "backward",
             Self::Update => "update",
             Self::Transfer => "transfer",
+            Self::Exchange => "exchange",
+            Self::Input => "input",
             Self::Host => "host",
             Self::Gaps => "gaps",
             Self::Unexplained => "unexplained",
@@ -200,16 +206,23 @@ impl Phase {
     }
 
     /// All phases, in the order of the budget.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Forward,
         Self::Loss,
         Self::Backward,
         Self::Update,
         Self::Transfer,
+        Self::Exchange,
+        Self::Input,
         Self::Host,
         Self::Gaps,
         Self::Unexplained,
     ];
+
+    /// Returns true for a phase that few programs have. Summaries omit its row if it took no time.
+    pub(crate) fn is_rare(self) -> bool {
+        matches!(self, Self::Exchange | Self::Input)
+    }
 }
 
 /// Wall time by phase. Every nanosecond of the window is in exactly one row.

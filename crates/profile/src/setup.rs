@@ -30,6 +30,8 @@ pub struct Setup {
     pub counts: Option<Counts>,
     /// Distribution of work over units that run concurrently.
     pub imbalances: Vec<Imbalance>,
+    /// Ranks that compute a step together, by number; empty without ranks.
+    pub ranks: Vec<RankLoad>,
     /// Median time of a step between two timestamps of the device around it, ns, from a separate
     /// run: checks the stages' sum.
     pub whole_step_ns: Option<f64>,
@@ -94,6 +96,19 @@ pub struct Counts {
     pub bytes_read: f64,
     /// Buffers that the driver created.
     pub allocations: f64,
+}
+
+/// Time of a rank in a step, mean over the window. Ranks work at the same time, and wait for each other in exchanges.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RankLoad {
+    /// Work of its own, ns.
+    pub busy_ns: f64,
+    /// Waits in exchanges for slower ranks, ns.
+    pub wait_ns: f64,
+    /// The rest of the exchanges: messages on the wire, ns.
+    pub transfer_ns: f64,
+    /// Bytes that it sent to other ranks.
+    pub sent_bytes: f64,
 }
 
 /// Distribution of work over units that run concurrently: tiles, rows, threads.

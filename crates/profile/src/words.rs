@@ -60,7 +60,8 @@ pub(crate) fn summary(profile: &Profile) -> Vec<String> {
 pub(crate) fn budget(profile: &Profile) -> Grid {
     let mut grid = Grid::new(&["phase", "ms a step", "share of wall", ""]).text(&[3]);
     let steps = profile.steps.len().max(1) as f64;
-    for row in &profile.budget.rows {
+    let rows = profile.budget.rows.iter();
+    for row in rows.filter(|row| row.total_ns > 0.0 || !row.phase.is_rare()) {
         grid.row(vec![
             row.phase.name().into(),
             format!("{:.4}", row.per_step_ns / 1e6),

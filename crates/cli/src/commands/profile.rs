@@ -4,6 +4,7 @@
 mod ops;
 
 use super::bench::{parse_size, remark_limits};
+use super::train::load_capture;
 use crate::ceilings;
 use crate::console::{Console, ProfileProgress};
 use crate::interrupt;
@@ -11,12 +12,15 @@ use crate::options::{
     DeviceOptions, NewFolders, merged_config, read_splats, refuse_existing, refuse_inputs,
     scene_name, splats_file,
 };
-use crate::settings_args::{PresetAndPhotos, SettingsArgs};
+use crate::ranks;
+use crate::settings_args::{Profiled, SettingsArgs};
 use crate::training_display::grouped;
+use dapple::BoxedEngine;
 use dapple::scene::atomic::{remove_leftovers, try_writing};
 use dapple::scene::{Error, Result, load, printable};
 use dapple::train::config::DensifyPatch;
 use dapple::train::{ConfigPatch, RunLock, TrainConfig};
+use dapple_base::numbers::parse_bytes;
 use dapple_instruments::profile::files::{self, Results};
 use dapple_instruments::profile::{ProfileTarget, Session, Steps, Told, fact, synthetic};
 use dapple_profile::profile::{Fact, Program};
@@ -37,6 +41,7 @@ Examples:
   dapple profile captures/bird --splats out/bird/splats.ply --steps 500 -o before
   dapple profile captures/bird --splats out/bird/splats.ply --compare before/profile.json -o after
   dapple profile --synthetic 165000 --size 516x344
+  dapple profile captures/bird --ranks-in-process 2 --views-per-step 8
   dapple profile diff before/profile.json after/profile.json
   dapple profile ops                           tensor operations: LoRA, norms, products";
 
@@ -73,7 +78,7 @@ pub struct Args {
     #[arg(long, value_name = "WxH", default_value = "516x344", value_parser = parse_size, requires = "synthetic", help_heading = "Input", hide_short_help = true)]
     size: [u32; 2],
 
-    /// Steps to measure, and again to run without the profiler, for its overhead
+    /// Steps to measure, and again to run without the profiler, for its overhead. A step has --views-per-step photos
     #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Length and size")]
     steps: u32,
 
@@ -91,8 +96,13 @@ pub struct Args {
     )]
     seed: u64,
 
+    /// Memory for decoded photos, as for `dapple train`
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Input",
+        hide_short_help = true)]
+    photo_memory: Option<u64>,
+
     #[command(flatten)]
-    capture: SettingsArgs<PresetAndPhotos>,
+    capture: SettingsArgs<Profiled>,
 
     /// Folder for the results [default: profile/<name of the capture>]
     #[arg(short, long, value_name = "FOLDER", help_heading = "Output")]
@@ -112,6 +122,12 @@ pub struct Args {
 
     #[command(flatten)]
     device: DeviceOptions,
+
+    /// Share the Gaussians among N ranks of this process, as `dapple train` does: the budget has a mean rank, and each
+    /// rank has a row
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
+        help_heading = "Device", hide_short_help = true)]
+    ranks_in_process: Option<u32>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -202,37 +218,49 @@ impl Args {
         Ok(Path::new("profile").join(name))
     }
 
+    /// Opens the engine, with its ranks.
+    fn engine(&self, config: &TrainConfig, console: &Console) -> Result<BoxedEngine> {
+        if ranks::are_joined() {
+            return Err(Error::unsupported("ranks of MPI cannot be profiled yet")
+                .hint("use --ranks-in-process"));
+        }
+        let device = DeviceOptions {
+            ranks: self.ranks_in_process,
+            photo_memory: self.photo_memory,
+            ..self.device.clone()
+        };
+        device.engine_for(config, console)
+    }
+
     fn subject(&self, config: &TrainConfig, console: &Console) -> Result<ProfileTarget> {
         match (&self.scene, self.synthetic) {
             (_, Some(count)) => synthetic(count, self.size, &self.device.opener()),
-            (Some(scene), None) => capture(scene, self.splats.as_deref(), config, console),
+            (Some(scene), None) => self.loaded(scene, config, console),
             (None, None) => Err(Error::internal("the parser let a missing CAPTURE pass")),
         }
     }
-}
 
-/// Loads a capture; `splats` may name a file to start from.
-fn capture(
-    scene: &Path,
-    splats: Option<&Path>,
-    config: &TrainConfig,
-    console: &Console,
-) -> Result<ProfileTarget> {
-    let splats = splats.map(|path| Ok(read_splats(&splats_file(path)?, console)?.0));
-    let splats = splats.transpose()?;
-    let dataset = load(scene, &config.training_load_options(), &console.progress())?;
-    for note in &dataset.notes {
-        console.note(&format!("note: {}", printable(note)));
+    /// Loads a capture, and the splats to start from.
+    fn loaded(
+        &self,
+        scene: &Path,
+        config: &TrainConfig,
+        console: &Console,
+    ) -> Result<ProfileTarget> {
+        let splats = self.splats.as_deref();
+        let splats = splats.map(|path| Ok(read_splats(&splats_file(path)?, console)?.0));
+        let splats = splats.transpose()?;
+        let dataset = load_capture(scene, config, self.photo_memory, console)?;
+        let whole = scene.canonicalize().unwrap_or_else(|_| scene.to_owned());
+        let name = whole
+            .file_name()
+            .map_or("scene".into(), |name| name.to_string_lossy());
+        Ok(ProfileTarget {
+            name: name.into_owned(),
+            dataset,
+            splats,
+        })
     }
-    let whole = scene.canonicalize().unwrap_or_else(|_| scene.to_owned());
-    let name = whole
-        .file_name()
-        .map_or("scene".into(), |name| name.to_string_lossy());
-    Ok(ProfileTarget {
-        name: name.into_owned(),
-        dataset,
-        splats,
-    })
 }
 
 /// Creates the folder and checks that it is writable, before the measurement. The returned lock keeps other processes
@@ -260,12 +288,14 @@ fn profile(
 ) -> Result<()> {
     let program = program();
     let subject = args.subject(&config, console)?;
-    let engine = args.device.open(false, console)?;
-    let (ceilings, spread) = ceilings::for_engine(engine.instrument())?;
+    let mut engine = args.engine(&config, console)?;
+    let instruments = engine.instruments();
+    let instruments = instruments.ok_or_else(|| Error::internal("the engine measures nothing"))?;
+    let (ceilings, spread) = ceilings::for_engine(instruments)?;
     if let Some(spread) = spread {
         remark_limits(spread, console);
     }
-    let mut session = Session::new(&subject, config, engine.into_engine())?;
+    let mut session = Session::new(&subject, config, engine)?;
     for note in session.trainer().notes() {
         console.note(&format!("note: {}", printable(note)));
     }
@@ -351,6 +381,7 @@ fn settings(args: &Args, subject: &ProfileTarget, session: &Session<'_>) -> Vec<
             },
         ),
         fact("preset", config.preset.name()),
+        fact("photos of a step", config.views_per_step.to_string()),
         fact("steps of the schedule", config.steps.to_string()),
         fact("SH degree at most", config.sh_degree.to_string()),
         fact("weight of SSIM", config.ssim_weight.to_string()),

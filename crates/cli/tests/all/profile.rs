@@ -14,6 +14,7 @@ use dapple_profile::samples::Sampler;
 use dapple_profile::{compare, read_profile};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::OnceLock;
 
 const USAGE: i32 = 2;
 const INPUT: i32 = 3;
@@ -79,11 +80,14 @@ const SECTIONS: [&str; 12] = [
     "Methodology",
 ];
 
-/// Returns true if CPU time can be sampled here.
+/// Returns true if CPU time can be sampled here. A process has one sampler at a time, so tests share the answer.
 fn samples() -> bool {
-    Sampler::start(1000)
-        .map(|sampler| drop(sampler.finish()))
-        .is_ok()
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        Sampler::start(1000)
+            .map(|sampler| drop(sampler.finish()))
+            .is_ok()
+    })
 }
 
 fn row(profile: &Profile, phase: Phase) -> f64 {
@@ -312,6 +316,99 @@ fn a_capture_is_profiled_as_it_is_trained() {
         &["none.ply"],
     );
     assert!(!here.join("wrong").exists(), "an error leaves a folder");
+}
+
+#[test]
+fn ranks_are_profiled_with_their_exchanges_and_their_photos() {
+    let folder = small_capture();
+    let here = folder.path();
+    let args = [
+        "profile",
+        "capture",
+        "-q",
+        "--preset=m8",
+        "--device=cpu",
+        "--ranks-in-process=2",
+        "--views-per-step=4",
+        "--photo-memory=24KiB",
+        "--steps=5",
+        "--warmup=1",
+        "-o=ranks",
+    ];
+    ok_in(here, &args);
+    let profile = whole(&here.join("ranks"));
+    // A step has four photos, and the number of the last.
+    let steps: Vec<u64> = profile.steps.iter().map(|step| step.step).collect();
+    let first = steps[0];
+    assert_eq!(first % 4, 0);
+    assert!((0..5).map(|i| first + 4 * i).eq(steps));
+    for stage in ON_PROCESSOR.iter().chain(&["wait for ranks", "transfer"]) {
+        let found = profile.stages.iter().find(|s| s.name == *stage).unwrap();
+        // The last rank of an exchange waits for no other: in a short step there may be no wait.
+        assert!(found.time.count >= 1 && found.time.min >= 0.0, "{stage}");
+    }
+    let sum: f64 = profile.budget.rows.iter().map(|row| row.share).sum();
+    assert!((sum - 1.0).abs() < 1e-6, "{:?}", profile.budget);
+    for phase in [
+        Phase::Forward,
+        Phase::Loss,
+        Phase::Backward,
+        Phase::Update,
+        Phase::Transfer,
+        Phase::Exchange,
+        Phase::Input,
+    ] {
+        assert!(row(&profile, phase) > 0.0, "{phase:?}");
+    }
+    assert!(row(&profile, Phase::Unexplained) < 0.05);
+    let names: Vec<&str> = profile.counters.iter().map(|c| c.name.as_str()).collect();
+    for name in [
+        "bytes between ranks, a photo",
+        "wait for slower ranks, mean",
+    ] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let ranks = profile.tables.iter().find(|t| t.title == "Ranks").unwrap();
+    assert_eq!(ranks.facts.len(), 3, "two ranks and their balance");
+    for rule in ["wire_bound", "unbalanced", "decode_bound"] {
+        let found = profile.findings.iter().filter(|f| f.rule == rule).count();
+        assert_eq!(found, 1, "{rule}");
+    }
+    if let Some(absent) = opened(&here.join("ranks")) {
+        assert!(!absent.iter().any(|name| name == "timeline"), "{absent:?}");
+    }
+
+    // More photos than the run has.
+    let long = args.map(|arg| match arg {
+        "--steps=5" => "--steps=50",
+        "-o=ranks" => "-o=long",
+        other => other,
+    });
+    refused(here, &long, INPUT, &["the run has 500 photos", "--steps"]);
+
+    // Without ranks: the same steps, and no findings about ranks.
+    let plain = args.map(|arg| match arg {
+        "--ranks-in-process=2" => "--seed=0",
+        "-o=ranks" => "-o=plain",
+        other => other,
+    });
+    ok_in(here, &plain);
+    let plain = whole(&here.join("plain"));
+    let losses = |profile: &Profile| -> Vec<f64> {
+        profile
+            .steps
+            .iter()
+            .map(|step| step.loss.unwrap())
+            .collect()
+    };
+    assert_eq!(losses(&plain), losses(&profile), "ranks change no bit");
+    assert_eq!(row(&plain, Phase::Exchange), 0.0);
+    assert!(!plain.findings.iter().any(|f| f.rule == "wire_bound"));
+    let cost = |name: &str| {
+        let stage = plain.stages.iter().find(|stage| stage.name == name);
+        stage.unwrap().cost
+    };
+    assert!(cost("blend").is_some() && cost("update").is_none());
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Adds facts to a profile that the recording does not contain: device, settings, cost of stages, tables.
 
+use super::on_ranks;
 use super::probe::phase_of;
 use super::remedies;
 use super::tiles::Tiles;
 use super::windows::Windows;
 use crate::Instrumented;
 use crate::machine::{self, human_bytes};
-use dapple::contract::instruments::{self, Amount, StageRun, Work};
+use dapple::contract::instruments::{self, Amount, Counters, StageRun, Work};
 use dapple::contract::{Stage, ViewId};
 use dapple_base::numbers::grouped;
 use dapple_profile::profile::{Ceilings, Fact, Method, Overhead, Program, Table};
@@ -56,6 +57,8 @@ pub struct About<'a> {
     pub tiles: Option<&'a Tiles>,
     pub engine: &'a dyn Instrumented,
     pub views: usize,
+    /// Photos of a step.
+    pub photos: u32,
 }
 
 impl About<'_> {
@@ -69,9 +72,10 @@ impl About<'_> {
             stages,
             kernels: self.windows.kernels.clone(),
             tables: self.tables(&work),
-            counts: on_gpu.then(|| self.counts()),
+            counts: (on_gpu || self.has_device()).then(|| self.counts()),
             control: Some(self.windows.control.clone()),
             imbalances: self.imbalances(),
+            ranks: on_ranks::loads(&self.windows.ranks, self.steps),
             whole_step_ns: self.windows.clock_check.map(|[_, whole]| whole),
             device: self.device,
             settings: self.settings,
@@ -89,8 +93,13 @@ impl About<'_> {
         work
     }
 
+    /// Returns true if the host called a device in the steps. Ranks on GPUs have no queue: they wait for their devices.
+    fn has_device(&self) -> bool {
+        self.windows.asked != Counters::default()
+    }
+
     fn stages(&self, work: &Work) -> Vec<dapple_profile::Stage> {
-        let on_cpu = !self.engine.has_queue();
+        let on_cpu = !self.engine.has_queue() && !self.has_device();
         let of_view = (0..self.views).map(|view| self.engine.stages(ViewId(view)));
         let ran = of_view.into_iter().find(|stages| !stages.is_empty());
         let ran = ran.unwrap_or_else(|| {
@@ -106,11 +115,14 @@ impl About<'_> {
                 row = row.remedy(remedy);
             }
             if let Some(count) = dispatches {
-                row = row.dispatches(count as f64);
+                row = row.dispatches(count as f64 * f64::from(self.photos));
             }
             let stage = Stage::ALL.into_iter().find(|stage| stage.name() == name);
-            if let Some(cost) = stage.and_then(|stage| self.engine.cost(stage, work)) {
-                row = row.cost(cost.bytes as f64, cost.flops as f64);
+            // `update` moves the Gaussians once for all photos, which its formula does not count.
+            let counted = stage.filter(|&stage| self.photos == 1 || stage != Stage::Update);
+            if let Some(cost) = counted.and_then(|stage| self.engine.cost(stage, work)) {
+                let photos = f64::from(self.photos);
+                row = row.cost(cost.bytes as f64 * photos, cost.flops as f64 * photos);
             }
             row
         });
@@ -152,6 +164,19 @@ impl About<'_> {
             notes
                 .push("kernels were timed one dispatch a pass in a window of their own".to_owned());
         }
+        if !w.ranks.is_empty() {
+            notes.push(
+                "ranks work at the same time: the budget has means over ranks; spans of a rank in the trace are sums of \
+                 a call, not in the order of the work"
+                    .to_owned(),
+            );
+        }
+        if self.photos > 1 {
+            notes.push(format!(
+                "a step has {} photos; its loss and its counts are those of the last one",
+                self.photos
+            ));
+        }
         if let Err(why) = &w.flamegraph {
             notes.push(format!("there is no flamegraph: {why}"));
         }
@@ -187,7 +212,9 @@ impl About<'_> {
     fn imbalances(&self) -> Vec<Imbalance> {
         // The driver does not report how many tiles a GPU has in flight; its `blend_backward` splits a tile's
         // instances.
-        let at_once = self.engine.workers().map(|workers| workers as f64);
+        // A view is on one rank.
+        let ranks = self.windows.ranks.len().max(1) as f64;
+        let at_once = self.engine.workers().map(|workers| workers as f64 / ranks);
         let stages = match at_once {
             Some(_) => &["blend", "blend_backward"][..],
             None => &["blend"][..],
@@ -206,6 +233,9 @@ impl About<'_> {
 
     fn tables(&self, work: &Work) -> Vec<Table> {
         let mut tables = vec![self.scene_table(work)];
+        if !self.windows.ranks.is_empty() {
+            tables.push(on_ranks::table(&self.windows.ranks));
+        }
         tables.push(Table {
             title: "Memory".to_owned(),
             facts: self.memory(work),

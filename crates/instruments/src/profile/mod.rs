@@ -9,6 +9,7 @@
 
 mod facts;
 pub mod files;
+mod on_ranks;
 pub(crate) mod probe;
 mod remedies;
 mod target;
@@ -19,6 +20,7 @@ pub use facts::{device, fact};
 pub use target::{ProfileTarget, synthetic};
 
 use crate::instruments_of;
+use dapple::contract::{Batch, StepSettings};
 use dapple::{BoxedEngine, Progress, Result, TrainConfig, Trainer};
 use dapple_profile::profile::{Ceilings, Fact, HeatMap, Program, Trace};
 use dapple_profile::{Profile, analyse};
@@ -109,7 +111,7 @@ impl<'a> Session<'a> {
     /// Trains, and measures. Reports steps to `progress`; there may be more than announced first.
     ///
     /// # Errors
-    /// Training fails; `progress` requests a stop.
+    /// Training fails; steps of several photos that are more than the run has; `progress` requests a stop.
     pub fn measure(&mut self, steps: Steps, progress: &dyn Progress) -> Result<Measured> {
         let queued = instruments_of(self.trainer.engine_mut().as_mut())?.has_queue();
         let windows = Run {
@@ -132,6 +134,7 @@ impl<'a> Session<'a> {
         let Measured { windows, steps } = measured;
         let tiles = self.tiles(&windows)?;
         let views = self.trainer.train_view_count();
+        let photos = self.trainer.config().views_per_step.max(1);
         let setup = About {
             program: told.program,
             device: self.device.clone(),
@@ -143,6 +146,7 @@ impl<'a> Session<'a> {
             tiles: tiles.as_ref(),
             engine: instruments_of(self.trainer.engine_mut().as_mut())?,
             views,
+            photos,
         }
         .setup();
         let (profile, trace) = analyse(&windows.recording, &setup)?;
@@ -171,7 +175,10 @@ impl<'a> Session<'a> {
             return Ok(None);
         }
         let schedule = self.trainer.schedule();
-        let step = schedule.step_settings(windows.steps_done.max(1));
+        let step = StepSettings {
+            batch: Batch::ONE,
+            ..schedule.step_settings(windows.steps_done.max(1))
+        };
         Tiles::measure(view, &windows.splats, &step).map(Some)
     }
 }

@@ -3,16 +3,19 @@
 //! 1. Steps, densification rounds and polls are spans of the host.
 //! 2. Stages of the CPU engine follow each other without a gap from the beginning of its step. Those of a GPU have
 //!    times of its own clock, which is calibrated to the host's.
-//! 3. Counts and losses are read from reports before the trainer gets them. Reports that arrive early, during a wait,
+//! 3. Steps whose gradients move the Gaussians together are one step of the profile, with the number of the last one.
+//!    Its counts and its loss are those of the last photo. Ranks that take them are in [`super::on_ranks`].
+//! 4. Counts and losses are read from reports before the trainer gets them. Reports that arrive early, during a wait,
 //!    are stored until the trainer polls.
 
+use super::on_ranks::OnRanks;
 use crate::Instrumented;
-use dapple::Engine;
 use dapple::contract::instruments::Work;
 use dapple::contract::{
     Call, CallListener, LossTerm, Report, Stage, StepReport, StepSettings, ViewId,
 };
 use dapple::scene::{Camera, Result};
+use dapple::{Engine, RankTimes};
 use dapple_profile::profile::Phase;
 use dapple_profile::{Recorder, Span, Synchronised, Track};
 use std::collections::HashMap;
@@ -46,6 +49,11 @@ struct State {
     /// Pixels of each view.
     pixels: Vec<u64>,
     view_of_step: HashMap<u32, usize>,
+    /// Step of the profile of each step that began.
+    steps: HashMap<u32, u64>,
+    /// Step of the profile that began last.
+    last_step: u64,
+    ranks: OnRanks,
     sums: Sums,
     submissions: u64,
     /// For timed steps: time from first to last span, and between the timestamps around them, ns.
@@ -96,6 +104,8 @@ impl Probe {
         state.clock_check.clear();
         state.begun.clear();
         state.view_of_step.clear();
+        state.steps.clear();
+        state.ranks = OnRanks::default();
     }
 
     /// Waits for every later step, for a device whose steps cannot be timed otherwise.
@@ -113,6 +123,11 @@ impl Probe {
         self.lock().rests = false;
         polled?;
         Synchronised::after(|| wait(engine))
+    }
+
+    /// Returns the times of each rank since the recorder was set; empty without ranks.
+    pub(super) fn ranks(&self) -> Vec<RankTimes> {
+        self.lock().ranks.total()
     }
 
     /// Returns the sums since the recorder was set.
@@ -137,7 +152,13 @@ impl Probe {
         run: impl FnOnce(&mut E) -> Result<R>,
     ) -> Result<R> {
         let recorder = self.recorder();
-        let step = u64::from(settings.step);
+        let batch = settings.batch;
+        let step = u64::from(settings.step) + u64::from(batch.size.saturating_sub(batch.index + 1));
+        if recorder.is_on() {
+            let mut state = self.lock();
+            state.steps.insert(settings.step, step);
+            state.last_step = step;
+        }
         let on_host = !has_queue(engine);
         let span = recorder.span(if on_host { "step" } else { "enqueue" }, Phase::Host);
         let span = span.step(step);
@@ -148,6 +169,7 @@ impl Probe {
             wait(engine)?;
             recorder.end_step(step);
         }
+        self.take_rank_times(engine, begin);
         drop(span);
         if recorder.is_on() {
             let mut state = self.lock();
@@ -157,6 +179,35 @@ impl Probe {
             let end = recorder.now_ns();
             state.begun.insert(settings.step, [begin, end]);
         }
+        Ok(result)
+    }
+
+    /// Takes the times of ranks after a call that may have taken steps. Call it in the span of the call.
+    fn take_rank_times<E: Engine + ?Sized>(&self, engine: &mut E, begin_ns: i64) {
+        let mut state = self.lock();
+        if !state.recorder.is_on() {
+            return;
+        }
+        let times = engine
+            .instruments()
+            .map_or(Vec::new(), |ranks| ranks.rank_times());
+        if !times.is_empty() {
+            let step = state.last_step;
+            state.ranks.called(begin_ns, step, times);
+        }
+    }
+
+    fn on_put_photo<E: Engine + ?Sized, R>(
+        &self,
+        engine: &mut E,
+        run: impl FnOnce(&mut E) -> Result<R>,
+    ) -> Result<R> {
+        let recorder = self.recorder();
+        let _span = recorder.span("put photo", Phase::Transfer);
+        let begin = recorder.now_ns();
+        let result = run(engine)?;
+        // Ranks may have taken the steps before.
+        self.take_rank_times(engine, begin);
         Ok(result)
     }
 }
@@ -179,7 +230,7 @@ impl State {
         if !recorder.is_on() {
             return;
         }
-        let (step, counts) = (u64::from(done.step), &done.counts);
+        let (step, counts) = (self.step_of(done.step), &done.counts);
         let view = self.view_of_step.remove(&done.step);
         let pixels = view.and_then(|view| self.pixels.get(view)).copied();
         let sums = &mut self.sums;
@@ -212,7 +263,12 @@ impl State {
         let begun = self.begun.get(&done.step);
         if let (false, Some(&[begin, end])) = (engine.has_queue(), begun) {
             let mut at = begin;
-            for time in &done.stages {
+            // Ranks compare several photos at the same time.
+            let in_order = match self.ranks.are_used() {
+                true => &[],
+                false => done.stages.as_slice(),
+            };
+            for time in in_order {
                 let span = Span::new(time.stage.name(), at, time.duration_ns)
                     .phase(phase_of(time.stage.name()))
                     .step(step);
@@ -222,6 +278,12 @@ impl State {
             recorder.end_step_at(step, end);
         }
         self.begun.remove(&done.step);
+        self.ranks.reported(&self.recorder, done);
+    }
+
+    /// Returns the step of the profile that a step belongs to.
+    fn step_of(&self, step: u32) -> u64 {
+        self.steps.get(&step).copied().unwrap_or(step.into())
     }
 
     /// Passes spans of the device to the recorder.
@@ -232,7 +294,7 @@ impl State {
         let offset = self.recorder.offset_of(clock.origin);
         for done in engine.timings() {
             self.submissions += 1;
-            let step = u64::from(done.step);
+            let step = self.step_of(done.step);
             let spans = &done.spans;
             let last = spans.last().map(|s| s.start_ns + s.duration_ns as i64);
             let (Some(first), Some(last)) = (spans.first().map(|s| s.start_ns), last) else {
@@ -289,6 +351,7 @@ impl CallListener for Probe {
                 let _span = recorder.span(name, phase).step(u64::from(plan.step));
                 run(engine)
             }
+            Call::PutPhoto(_) => self.on_put_photo(engine, run),
             Call::Poll if !self.lock().rests => {
                 let recorder = self.recorder();
                 let _span = recorder.span("poll", Phase::Host);

@@ -6,6 +6,8 @@
 //! 3. On a GPU: some steps in which every dispatch is timed separately.
 //! 4. Some steps whose CPU time is sampled, apart from the others, because sampling would disturb them.
 //!
+//! A step has all photos whose gradients move the Gaussians together: that is one step of the trainer for each.
+//!
 //! The device is idle at the begin and the end of every window. Around the windows a constant loop is timed
 //! ([`ControlTimer`]), which shows changes of the machine's own speed.
 
@@ -13,10 +15,10 @@ use super::probe::{Probe, Sums};
 use crate::Instrumented;
 use dapple::contract::EngineExt;
 use dapple::contract::instruments::{Counters, Detail};
-use dapple::{Error, ErrorKind, Progress, Result, Splats, Trainer};
+use dapple::{Error, ErrorKind, Progress, RankTimes, Result, Splats, Trainer};
 use dapple_profile::profile::{Control, KernelSummary, Phase};
 use dapple_profile::samples::{DEFAULT_HZ, Sampler};
-use dapple_profile::{ControlTimer, Recorder, Recording, Synchronised, kernels_of};
+use dapple_profile::{ControlTimer, Recorder, Recording, Span, Synchronised, Track, kernels_of};
 use std::time::Instant;
 
 /// Most timed steps before the window: more than are ever in flight.
@@ -35,6 +37,8 @@ pub(super) struct Windows {
     /// Recording of the steps with the profiler on.
     pub recording: Recording,
     pub sums: Sums,
+    /// Times of each rank in these steps; empty without ranks.
+    pub ranks: Vec<RankTimes>,
     /// Calls of the host to the device in these steps.
     pub asked: Counters,
     /// Time of a step without the profiler (`off_ns`) and with it (`on_ns`), ns, means over windows. `off_ns` is `None`
@@ -75,6 +79,7 @@ impl Run<'_> {
     /// Runs windows 1 to 4.
     pub fn measure(mut self) -> Result<Windows> {
         let n = self.steps;
+        self.check_length()?;
         self.progress.start(WHAT, self.total());
         self.advance(self.warm_up)?;
         self.rest()?;
@@ -93,6 +98,7 @@ impl Run<'_> {
         let (recording, asked) = self.window(n)?;
         let on_ns = recording.wall_ns() as f64 / f64::from(n);
         let (sums, check) = (self.probe.sums(), self.probe.take_clock_check());
+        let ranks = self.probe.ranks();
         let clock = self.instruments()?.device_clock();
         self.probe.set_recorder(&Recorder::off());
         self.instruments()?.set_detail(None)?;
@@ -113,6 +119,7 @@ impl Run<'_> {
         Ok(Windows {
             recording,
             sums,
+            ranks,
             asked,
             // With a single step the difference is only noise.
             off_ns: (n > 1).then_some((before + after) / whole),
@@ -151,18 +158,72 @@ impl Run<'_> {
             false => 0,
         };
         let first = self.steps.min(TIMED_FIRST);
-        u64::from(self.warm_up) + u64::from(2 * self.steps + first + kernels + sampled)
+        let steps = u64::from(self.warm_up) + u64::from(2 * self.steps + first + kernels + sampled);
+        steps * u64::from(self.photos())
+    }
+
+    /// Returns the steps that the run has left. Steps of one photo may also follow its end.
+    fn steps_left(&self) -> u32 {
+        let photos = self.photos();
+        match photos {
+            1 => u32::MAX,
+            _ => self.last_step().saturating_sub(self.trainer.steps_done()) / photos,
+        }
+    }
+
+    fn last_step(&self) -> u32 {
+        self.trainer.schedule().plan().last_step()
+    }
+
+    /// # Errors
+    /// More steps than the run has.
+    fn check_length(&self) -> Result<()> {
+        let photos = self.photos();
+        let needed = self.total() / u64::from(photos);
+        if needed <= u64::from(self.steps_left()) {
+            return Ok(());
+        }
+        Err(Error::input(format!(
+            "the profile takes {needed} steps of {photos} photos, and the run has {} photos in all",
+            self.last_step()
+        ))
+        .at("the length of the profile")
+        .hint("lower --steps, --warmup or --views-per-step, or take a longer preset"))
+    }
+
+    /// Returns the photos of a step.
+    fn photos(&self) -> u32 {
+        self.trainer.config().views_per_step.max(1)
     }
 
     /// Runs `steps` steps.
     fn advance(&mut self, steps: u32) -> Result<()> {
-        for _ in 0..steps {
-            if self.progress.should_stop() {
-                let what = "the profile was stopped; nothing was written";
-                return Err(Error::new(ErrorKind::Interrupted, what));
-            }
-            self.trainer.step()?;
-            self.progress.advance(1);
+        for _ in 0..u64::from(steps) * u64::from(self.photos()) {
+            self.take_photo()?;
+        }
+        Ok(())
+    }
+
+    /// Takes one step of the trainer.
+    fn take_photo(&mut self) -> Result<()> {
+        if self.progress.should_stop() {
+            let what = "the profile was stopped; nothing was written";
+            return Err(Error::new(ErrorKind::Interrupted, what));
+        }
+        self.trainer.step()?;
+        self.progress.advance(1);
+        Ok(())
+    }
+
+    /// Takes one step of the trainer, and records how long it waited for its photo, which it does first.
+    fn advance_in(&mut self, recorder: &Recorder, step: u64) -> Result<()> {
+        let waited = |run: &Self| run.trainer.photo_traffic().map_or(0.0, |t| t.wait_seconds);
+        let (begin, before) = (recorder.now_ns(), waited(self));
+        self.take_photo()?;
+        let ns = 1e9 * (waited(self) - before);
+        if ns > 0.0 {
+            let span = Span::new("wait for a photo", begin, ns as u64);
+            recorder.add_span(Track::Host, span.phase(Phase::Input).step(step));
         }
         Ok(())
     }
@@ -174,11 +235,17 @@ impl Run<'_> {
         self.probe.set_recorder(&recorder);
         let begin = self.instruments()?.counters();
         let idle = self.rest()?;
+        // Begins to measure waits, if there are ranks.
+        self.instruments()?.rank_times();
         recorder.begin_window(idle);
+        let photos = self.photos();
         for _ in 0..steps {
-            let step = u64::from(self.trainer.steps_done()) + 1;
-            let _span = recorder.span("trainer", Phase::Host).step(step);
-            self.advance(1)?;
+            let step = u64::from(self.trainer.steps_done() + photos);
+            let span = recorder.span("trainer", Phase::Host).step(step);
+            for _ in 0..photos {
+                self.advance_in(&recorder, step)?;
+            }
+            drop(span);
         }
         let asked = self.instruments()?.counters() - begin;
         let idle = self.rest()?;
@@ -208,6 +275,7 @@ impl Run<'_> {
     fn sampled(&mut self, step_ns: f64) -> Result<Result<String, String>> {
         let enough = (SAMPLED_SECONDS * 1e9 / step_ns.max(1.0)).ceil() as u32;
         let steps = enough.clamp(1, SAMPLED_WINDOWS.saturating_mul(self.steps));
+        let steps = steps.min(self.steps_left());
         let sampler = match Sampler::start(DEFAULT_HZ) {
             Ok(sampler) => sampler,
             Err(error) => return Ok(Err(error.to_string())),

@@ -30,7 +30,7 @@ const shape = (tag, attributes, ...children) => fill(document.createElementNS('h
 
 const PHASES = {
   forward: 'Forward', loss: 'Loss', backward: 'Backward', update: 'Update',
-  transfer: 'Transfer', host: 'Host', gaps: 'Gaps', unexplained: 'Unexplained',
+  transfer: 'Transfer', exchange: 'Exchange', input: 'Input', host: 'Host', gaps: 'Gaps', unexplained: 'Unexplained',
 };
 const colour = (phase) => (phase in PHASES ? `var(--${phase})` : 'var(--soft)');
 /** Returns the class for text on the colour of a phase. */
