@@ -108,19 +108,28 @@ impl GpuEngine {
         self.write_room()
     }
 
-    /// Returns `capacity` with this capacity for visible Gaussians.
-    fn with_visible(capacity: Capacity, visible: u32) -> Capacity {
-        // Bytes need no check: visible Gaussians are at most as many as all Gaussians, and take less each.
-        let whole = visible.checked_next_multiple_of(PLANE_STEP);
-        Capacity {
-            visible: whole.unwrap_or(visible),
-            ..capacity
+    /// Returns `capacity` with this capacity for visible Gaussians, if they fit: with ranks they may be more than those of
+    /// this engine.
+    fn with_visible(&self, capacity: Capacity, visible: u32) -> Result<Capacity> {
+        let most = memory_use::most_visible(self.most_bytes());
+        if visible > most {
+            return Err(self
+                .too_large("Gaussians in one image", visible, most)
+                .hint(
+                    "omit photos that show most of a scene, or lower --max-gaussians: more ranks do not share the Gaussians \
+                     of one image",
+                ));
         }
+        let whole = visible.checked_next_multiple_of(PLANE_STEP);
+        Ok(Capacity {
+            visible: whole.filter(|&whole| whole <= most).unwrap_or(visible),
+            ..capacity
+        })
     }
 
     pub(crate) fn reserve_visible(&mut self, visible: u32) -> Result<()> {
         if visible > self.capacity.visible {
-            self.grow(Self::with_visible(self.capacity, visible), None)?;
+            self.grow(self.with_visible(self.capacity, visible)?, None)?;
         }
         Ok(())
     }
@@ -249,9 +258,11 @@ impl GpuEngine {
         if instances > capacity.instances {
             capacity = self.with_instances(capacity, instances)?;
         }
-        let visible = self.first_visible(capacity.gaussians);
+        // A guess: images may show fewer.
+        let most = memory_use::most_visible(self.most_bytes());
+        let visible = self.first_visible(capacity.gaussians).min(most);
         if visible > capacity.visible {
-            capacity = Self::with_visible(capacity, visible);
+            capacity = self.with_visible(capacity, visible)?;
         }
         self.grow(capacity, None)
     }
@@ -307,8 +318,11 @@ impl GpuEngine {
             capacity = self.with_gaussians(capacity, gaussians)?;
         }
         if halted & layout::HALT_VISIBLE != 0 {
-            let visible = with_headroom(wanted).min(capacity.gaussians).max(wanted);
-            capacity = Self::with_visible(capacity, visible);
+            let most = memory_use::most_visible(self.most_bytes());
+            let visible = with_headroom(wanted)
+                .min(capacity.gaussians.min(most))
+                .max(wanted);
+            capacity = self.with_visible(capacity, visible)?;
         }
         if halted & (layout::HALT_INSTANCES | layout::HALT_BUCKETS) != 0 {
             let wanted = if halted & layout::HALT_INSTANCES != 0 {

@@ -78,6 +78,16 @@ pub fn most_gaussians(precision: Precision, sh_degree: u8, bytes: u64) -> u32 {
     (bytes / widest).try_into().unwrap_or(u32::MAX)
 }
 
+/// Returns the most Gaussians in one image whose buffers take at most `bytes` each.
+pub fn most_visible(bytes: u64) -> u32 {
+    let widest = widest(Axis::Visible, &BufferSizes::default());
+    // Buffers have an item more.
+    (bytes / widest)
+        .saturating_sub(1)
+        .try_into()
+        .unwrap_or(u32::MAX)
+}
+
 /// Returns the most instances whose buffers take at most `bytes` each, on images of this number of
 /// tiles.
 pub fn most_instances(tiles: u32, bytes: u64) -> u32 {

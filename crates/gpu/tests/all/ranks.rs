@@ -106,6 +106,35 @@ fn a_model_that_one_engine_cannot_hold_trains_on_ranks() {
     assert!(renders[0] == renders[1]);
 }
 
+/// The Gaussians of one image are in the buffers of one rank.
+#[test]
+fn an_image_of_too_many_gaussians_is_an_error_that_says_how_many_fit() {
+    require_gpu!();
+    let scene = scenes::named("crowd");
+    let mut splats = scene.splats.clone().with_sh_degree(0);
+    for group in PARAM_GROUPS {
+        let copies = group.values(&splats).repeat(4);
+        group.set(&mut splats, &copies);
+    }
+    // Twelve words of a projected Gaussian; 28 of the largest tensor of any other, of which each rank has 1600.
+    let small = |_| {
+        support::engine_on(GpuEngineOptions {
+            gpu: support::options(false),
+            max_binding_bytes: 48 * 6501,
+            ..GpuEngineOptions::default()
+        })
+    };
+    let mut ranks = RanksEngine::new((0..5).map(small).collect()).unwrap();
+    ranks.upload(&splats, None).unwrap();
+    let error = ranks.render(&scene.camera, &scene.settings).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("Gaussians in one image, and 6500 fit"),
+        "{text}"
+    );
+    assert!(text.contains("hint:") && text.contains("photos"), "{text}");
+}
+
 #[test]
 fn scores_of_ranks_are_those_of_one_engine() {
     require_gpu!();

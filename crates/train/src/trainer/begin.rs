@@ -104,6 +104,8 @@ impl Trainer {
         let count = first.as_ref().map(Splats::len);
         let plan = memory_plan(&config, engine.as_ref());
         let fit = plan.map(|plan| plan.gaussians);
+        let wanted = count.unwrap_or_else(|| dataset.points.len().min(config.max_gaussians));
+        refuse_beyond_buffers(wanted, plan, engine.as_ref())?;
         let budget = settle_budget(&mut config, dataset, &chosen.train, count, fit)?;
         let memory = note_on_memory(config.max_gaussians, plan);
         let from_splats = first.is_some();
@@ -208,6 +210,29 @@ pub fn sampled_steps(config: &TrainConfig) -> Vec<StepSettings> {
     steps.collect()
 }
 
+/// Refuses a run whose first Gaussians do not fit the buffers of its engines, before photos are read and Gaussians are
+/// made.
+fn refuse_beyond_buffers(
+    wanted: usize,
+    plan: Option<MemoryPlan>,
+    engine: &dyn Engine,
+) -> Result<()> {
+    let Some(plan) = plan.filter(|plan| wanted > plan.held.saturating_mul(plan.engines)) else {
+        return Ok(());
+    };
+    let held = plan.held.max(1);
+    Err(Error::unsupported(format!(
+        "the run begins with {wanted} Gaussians, and the buffers of {} hold {}",
+        engine.description(),
+        held.saturating_mul(plan.engines)
+    ))
+    .hint(format!(
+        "--ranks-in-process {} shares them; or use fewer (--max-gaussians), 16-bit storage (--precision) or a lower \
+         --sh-degree",
+        wanted.div_ceil(held)
+    )))
+}
+
 /// Returns a note if the cap that the user set is beyond the memory of the device.
 fn note_on_memory(most: usize, plan: Option<MemoryPlan>) -> Option<String> {
     let plan = plan.filter(|plan| most > plan.gaussians)?;
@@ -217,7 +242,13 @@ fn note_on_memory(most: usize, plan: Option<MemoryPlan>) -> Option<String> {
             "the {} that this device has for them hold about {fit}",
             human_bytes(bytes)
         ),
-        _ => format!("if a photo shows all, the largest buffers of this device hold about {fit}"),
+        _ => {
+            let (shown, of) = match plan.engines {
+                0 | 1 => ("all".to_owned(), "this device".to_owned()),
+                engines => (format!("one in {engines}"), format!("{engines} ranks")),
+            };
+            format!("if a photo shows {shown}, the largest buffers of {of} hold about {fit}")
+        }
     };
     let smaller = plan.smaller.filter(|(_, more)| *more > fit);
     let smaller = smaller.map(|(name, more)| format!("--precision {name} fits about {more}"));

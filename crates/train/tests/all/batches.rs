@@ -135,7 +135,7 @@ fn a_cap_beyond_the_memory_of_the_device_gets_a_note() {
     assert_eq!(notes(3072, Some(1024)), [expected]);
     // Two engines hold 512 each.
     let by_buffer = notes_of(3072, Some(1024), true);
-    let expected = "max_gaussians = 3072 take 3.0 GiB, and if a photo shows all, the largest buffers of this device \
+    let expected = "max_gaussians = 3072 take 3.0 GiB, and if a photo shows one in 2, the largest buffers of 2 ranks \
                     hold about 1024: a run that grows further ends early; --precision f16 fits about 2048, or \
                     --ranks-in-process 6 shares them, or lower --max-gaussians or --sh-degree";
     assert_eq!(by_buffer, [expected]);
@@ -143,6 +143,32 @@ fn a_cap_beyond_the_memory_of_the_device_gets_a_note() {
     assert!(notes(3072, None).is_empty());
     // The computed cap respects the memory.
     assert!(notes(0, Some(1000)).is_empty());
+}
+
+/// Two engines hold three Gaussians each.
+#[test]
+fn first_gaussians_that_buffers_do_not_hold_are_refused() {
+    let start = |max_gaussians: usize| {
+        let engine = fake::FakeEngine {
+            fitting: Some(3),
+            by_buffer: true,
+            ..fake::FakeEngine::default()
+        };
+        let config = TrainConfig {
+            max_gaussians,
+            ..config(1)
+        };
+        Trainer::new(&capture(24), config, BoxedEngine::host(engine)).map(drop)
+    };
+    let error = start(7).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("begins with 7 Gaussians, and the buffers of"),
+        "{text}"
+    );
+    assert!(text.contains("hold 6"), "{text}");
+    assert!(error.hint_text().unwrap().contains("--ranks-in-process 3"));
+    start(6).unwrap();
 }
 
 #[test]
