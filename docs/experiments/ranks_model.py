@@ -16,11 +16,12 @@ Nothing is fitted to the rows that the table calls modelled. The row of 32 photo
 import random
 from math import ceil
 
-# Measured: two H200 of one host, 9 054 585 Gaussians, 1920x1080 (ranks page, 2026-11-28).
-ONE_8, ONE_32, RANK_8, TWO_8, TWO_32 = 37.64, 132.07, 42.52, 21.72, 77.43
-# Measured: four H200 of one host, the same command.
-FOUR_8, FOUR_32 = 13.97, 44.58
-# Share of a photo's time in stages that only its rank executes: 3.2 ms of 3.9.
+# Measured: two H200 of one host, 9 054 585 Gaussians, 1920x1080 (ranks page, 2026-11-30).
+ONE_8, ONE_32, RANK_8, TWO_8, TWO_32 = 35.35, 127.2, 38.44, 19.64, 71.22
+HOST_8, HOST_32 = 21.03, 75.36
+# Measured: efficiency of four H200 of one host with the code of 2026-11-28, percent.
+FOUR_8, FOUR_32 = 68, 74
+# Share of a photo's time in stages that only its rank executes.
 OWN_SHARE = 0.82
 # Megabytes of the projected Gaussians of a photo, and of their sums.
 SHOWN_MB, SUMS_MB = 123.0, 80.0
@@ -53,24 +54,29 @@ def step(ranks, views, gigabytes_per_s, spread):
     return max(work, wire) + late(ranks, views, spread) + calls * (O + first)
 
 
+def share_of(one, ranks, time):
+    return 100 * one / ranks / time
+
+
 def row(name, ranks, views, gigabytes_per_s, spread, measured=None):
     one = {8: ONE_8, 32: ONE_32}.get(views, views * V + U)
     time = step(ranks, views, gigabytes_per_s, spread)
-    share = 100 * one / ranks / time
-    seen = "" if measured is None else f"{100 * one / ranks / measured:.0f} %"
+    share = share_of(one, ranks, time)
+    seen = "" if measured is None else f"{measured:.0f} %"
     print(f"| {name} | {ranks} | {views} | {spread:.1f} | {views / time * 1e3:.0f} | {share:.0f} % | {seen} |")
 
 
 print(f"v {V:.2f}  u {U:.2f}  k {K:.2f}  o {O:.2f} ms")
 print("| link | ranks | photos a step | spread | views/s | modelled | measured |")
 print("|---|---|---|---|---|---|---|")
-row("NVLink", 2, 8, 285, 0.0, TWO_8)
-row("NVLink", 2, 32, 285, 0.0, TWO_32)
+row("NVLink", 2, 8, 285, 0.0, share_of(ONE_8, 2, TWO_8))
+row("NVLink", 2, 32, 285, 0.0, share_of(ONE_32, 2, TWO_32))
 for spread in (0.0, 0.1, 0.3):
     row("NVLink", 4, 8, 285, spread, FOUR_8)
     row("NVLink", 4, 32, 285, spread, FOUR_32)
     row("NVLink", 8, 32, 285, spread)
 row("InfiniBand", 16, 64, 45, 0.1)
 row("InfiniBand", 64, 256, 45, 0.1)
-row("host memory", 2, 8, 10, 0.0)
-row("host memory", 4, 32, 10, 0.0)
+row("pinned host memory", 2, 8, 55, 0.0, share_of(ONE_8, 2, HOST_8))
+row("pinned host memory", 2, 32, 55, 0.0, share_of(ONE_32, 2, HOST_32))
+row("pinned host memory", 4, 32, 55, 0.0)
