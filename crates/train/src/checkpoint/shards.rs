@@ -204,7 +204,13 @@ impl Shards {
             let written = write_part(&place.folder().join(&name), (&splats, &state), place.packs);
             match written {
                 Ok(crc32) => files.push(ShardFile { name, crc32 }),
-                Err(error) => return Ok(Err(error)),
+                Err(error) => {
+                    // A full disk needs the space for the results of the run.
+                    for path in files_in(place.folder(), &start) {
+                        let _ = remove(&path);
+                    }
+                    return Ok(Err(error));
+                }
             }
             let degree = splats.sh_degree;
             let model = model

@@ -6,6 +6,8 @@ struct Cut {
     parts: Vec<Part>,
     splats: Splats,
     state: OptimizerState,
+    /// Folder that is made when the last part is read.
+    obstacle: Option<PathBuf>,
 }
 
 impl Cut {
@@ -31,6 +33,7 @@ impl Cut {
                 .collect(),
             splats: numbered(0),
             state,
+            obstacle: None,
         }
     }
 
@@ -55,6 +58,13 @@ impl Sharing for Cut {
     }
 
     fn download_part(&mut self, number: usize) -> Result<(Splats, OptimizerState)> {
+        if let Some(path) = self
+            .obstacle
+            .as_ref()
+            .filter(|_| number + 1 == self.parts.len())
+        {
+            std::fs::create_dir(path).unwrap();
+        }
         Ok(self.of(self.parts[number]))
     }
 
@@ -90,6 +100,22 @@ fn any_part_is_read_from_files_of_other_parts() {
     }
     assert!(open.read_part(Part::whole(700), (2, false)).is_err());
     assert!(open.read_part(Part::whole(701), (1, false)).is_err());
+}
+
+/// The disk may be full: the results of the run need the space.
+#[test]
+fn parts_of_a_checkpoint_that_could_not_be_written_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let obstacle = folder.path().join("checkpoint.a.2.safetensors");
+    let mut model = Cut {
+        obstacle: Some(obstacle),
+        ..Cut::new(40, 3)
+    };
+    let written = Shards::write(&place(folder.path()), &mut model).unwrap();
+    let error = written.map(drop).unwrap_err();
+    assert!(error.place().unwrap().contains("checkpoint.a.2"), "{error}");
+    let left = std::fs::read_dir(folder.path()).unwrap();
+    assert_eq!(left.count(), 1, "the obstacle");
 }
 
 #[test]
