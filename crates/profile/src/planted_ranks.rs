@@ -54,7 +54,7 @@ fn a_planted_wire_and_a_planted_slow_rank_are_found() {
     // 2 MB in 300 us.
     assert!(found.evidence.contains("6.67 GB/s"), "{found:?}");
 
-    // The same rank is late each time.
+    // Rank 1 is late each time.
     let slow = with(&[load(400.0, 580.0, 20.0), load(980.0, 0.0, 20.0)]);
     assert_eq!(fired(&slow), ["unbalanced"]);
     let found = finding(&slow, "unbalanced");

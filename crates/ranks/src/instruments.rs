@@ -75,7 +75,7 @@ impl<E: Sharded> Instrumented for RanksEngine<E> {
             let stages = stages.into_iter();
             let names = stages.map(|StageRun { name, .. }| StageRun {
                 name,
-                // Those of a whole view on one engine.
+                // Dispatches are counted for a whole view on one engine only.
                 dispatches: None,
             });
             names.collect::<Vec<_>>()
