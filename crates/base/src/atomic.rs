@@ -171,6 +171,17 @@ pub fn try_writing(folder: &Path) -> io::Result<()> {
     take_away(builder().tempfile_in(folder)?)
 }
 
+/// Removes a file; a missing one is no error. `what` is the message of an error.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn remove_old(what: &str, path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io(what, path, e)),
+        _ => Ok(()),
+    }
+}
+
 /// Removes a written file. The file may already be gone: a process that owns the folder removes temporary files
 /// ([`remove_leftovers`]), also those of another process.
 fn take_away(file: tempfile::NamedTempFile) -> io::Result<()> {

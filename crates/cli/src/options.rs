@@ -2,7 +2,7 @@
 
 mod holding;
 
-pub use holding::{SplatsSize, is_shared};
+pub use holding::SplatsSize;
 
 pub use crate::outputs::{NewFolders, make_folder, make_folder_of, refuse_existing, refuse_inputs};
 pub use dapple::train::config::parse_colour;

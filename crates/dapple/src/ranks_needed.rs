@@ -2,7 +2,7 @@
 
 use crate::device::{Device, best};
 use crate::ranks::{MOST_RANKS, is_for_ranks};
-use dapple_engine::{MemoryPlan, Part};
+use dapple_engine::MemoryPlan;
 use dapple_runtime::{Choice, adapters};
 use dapple_scene::{Error, Result};
 
@@ -31,9 +31,9 @@ impl RanksNeeded {
 /// # Errors
 /// More than [`MOST_RANKS`].
 pub fn ranks_needed(plan: &MemoryPlan, gaussians: usize, devices: usize) -> Result<RanksNeeded> {
-    let largest = |ranks| Part::new(0, ranks, gaussians).len();
-    let by_buffer = (1..=MOST_RANKS)
-        .find(|&ranks| largest(ranks) <= plan.held)
+    let by_buffer = plan.engines_holding(gaussians);
+    let by_buffer = by_buffer
+        .filter(|&ranks| ranks <= MOST_RANKS)
         .ok_or_else(|| {
             Error::unsupported(format!(
                 "{gaussians} Gaussians do not fit {MOST_RANKS} engines, each with at most {}",
@@ -83,6 +83,7 @@ pub fn device_of_one(device: &Device) -> Device {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use dapple_engine::Part;
 
     /// 11 930 464 Gaussians of degree 3 in a buffer of 2 GiB, on a device of 24 GB.
     fn plan() -> MemoryPlan {

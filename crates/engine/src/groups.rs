@@ -154,6 +154,11 @@ impl Statistic {
         (self.values)(state)
     }
 
+    /// Returns the numbers to change.
+    pub fn values_mut<'a>(&self, state: &'a mut OptimizerState) -> &'a mut Vec<f32> {
+        (self.values_mut)(state)
+    }
+
     /// Replaces the numbers.
     pub fn set(&self, state: &mut OptimizerState, values: Vec<f32>) {
         *(self.values_mut)(state) = values;

@@ -46,6 +46,7 @@ mod memory_plan;
 pub mod noise;
 mod observed;
 mod optimizer_state;
+mod part;
 mod posed_camera;
 pub mod relocation;
 mod rendered;

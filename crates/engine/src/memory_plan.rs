@@ -1,5 +1,7 @@
 //! [`MemoryPlan`]: how many Gaussians the memory of a device holds, known before a run starts.
 
+use crate::part::{FIRST_BLOCKS, Part};
+
 /// Gaussians that train on a device without filling it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryPlan {
@@ -40,7 +42,23 @@ impl MemoryPlan {
         }
     }
 
-    /// Returns how many such engines hold this number of Gaussians.
+    /// Returns true if the buffers of each engine take its part of this number of Gaussians, without training.
+    pub fn holds(&self, gaussians: usize) -> bool {
+        self.is_held_by(self.engines, gaussians)
+    }
+
+    /// Returns the least number of such engines whose buffers take their parts of this number of Gaussians; `None` if it
+    /// is above [`FIRST_BLOCKS`].
+    pub fn engines_holding(&self, gaussians: usize) -> Option<usize> {
+        (1..=FIRST_BLOCKS).find(|&engines| self.is_held_by(engines, gaussians))
+    }
+
+    fn is_held_by(&self, engines: usize, gaussians: usize) -> bool {
+        // No part is larger than the first.
+        Part::new(0, engines.max(1), gaussians).len() <= self.held
+    }
+
+    /// Returns how many such engines hold this number of Gaussians in training.
     pub fn engines_for(&self, gaussians: usize) -> usize {
         let each = self.gaussians / self.engines.max(1);
         gaussians.div_ceil(each.max(1))

@@ -9,7 +9,7 @@ use crate::channels::{self, FileFormat, Output};
 use crate::colormap::Colormap;
 use crate::console::Console;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, config_beside, is_shared, parse_colour, read_splats,
+    CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
     refuse_existing, refuse_inputs, splats_file,
 };
 use crate::outputs::refuse_sources;
@@ -237,7 +237,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     refuse_foreign(&shots, args, output)?;
     let mut engine = args.device.engine_holding(&splats, console)?;
-    args.check_shared(engine.as_ref())?;
+    args.check_shared(engine.as_mut())?;
     engine.upload(&splats, None)?;
     let output = match args.colours() {
         Some(map) => {
@@ -397,13 +397,13 @@ impl Args {
     }
 
     /// Refuses channels that engines with shared splats do not render.
-    fn check_shared(&self, engine: &dyn Engine) -> Result<()> {
+    fn check_shared(&self, engine: &mut dyn Engine) -> Result<()> {
         let alone = [
             Channel::Count,
             Channel::SurfaceDepth,
             Channel::SurfaceNormal,
         ];
-        if !alone.contains(&self.channel) || !is_shared(engine) {
+        if !alone.contains(&self.channel) || engine.sharing().is_none() {
             return Ok(());
         }
         let name = self.channel.name();

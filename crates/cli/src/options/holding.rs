@@ -3,7 +3,7 @@
 use super::{DeviceOptions, placed_at};
 use crate::console::Console;
 use crate::training_display::gaussians;
-use dapple::contract::{Engine, RenderSettings, StepSettings};
+use dapple::contract::{RenderSettings, StepSettings};
 use dapple::scene::{Result, Splats};
 use dapple::{BoxedEngine, Opened, RanksNeeded, device_of_one, devices_of, ranks_needed};
 
@@ -116,10 +116,4 @@ impl DeviceOptions {
         let (ranks, why) = dapple::open_ranks(&device, &options, needed.ranks)?;
         Ok((ranks.into_engine(), why))
     }
-}
-
-/// Returns true if several engines share the splats of this one.
-pub fn is_shared(engine: &dyn Engine) -> bool {
-    let plan = engine.memory_plan(&StepSettings::new(1, RenderSettings::default()));
-    plan.is_some_and(|plan| plan.engines > 1)
 }

@@ -40,8 +40,8 @@ use dapple_scene::{Error, Result, Splats, bounded};
 use serde::{Deserialize, Serialize};
 pub(crate) use state::view_tensors;
 use state::{
-    BEST, contradiction, gaussian_tensors, pack_moments, read_best, read_gaussian_state,
-    read_losses, read_splats, read_views, splat_tensors,
+    BEST, contradiction, gaussian_tensors, pack_moments, read_best, read_gaussians, read_losses,
+    read_views, splat_tensors,
 };
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -337,7 +337,7 @@ impl Checkpoint {
         let shards = Shards::named(&reader, folder)?;
         let (splats, mut state) = match &shards {
             Some(shards) => shards.open(true)?.model(layout(&config, run.step))?,
-            None => read_gaussians(&mut reader, layout(&config, run.step))?,
+            None => read_own(&mut reader, layout(&config, run.step))?,
         };
         let n = splats.len();
         if run.frozen.saturating_add(run.sky) > n {
@@ -395,19 +395,15 @@ fn layout(config: &TrainConfig, step: u32) -> (u8, bool) {
 }
 
 /// Reads the splats and their state of a checkpoint that holds them itself.
-fn read_gaussians<R: Read + Seek>(
+fn read_own<R: Read + Seek>(
     reader: &mut Reader<R>,
-    (sh_degree, has_smoothing): (u8, bool),
+    layout: (u8, bool),
 ) -> Result<(Splats, OptimizerState)> {
-    let &[n, 3] = reader.shape("splats.means")? else {
-        return Err(contradiction("its centres have no three coordinates"));
-    };
-    if n == 0 {
-        return Err(contradiction("it holds no Gaussian"));
+    match reader.shape("splats.means")? {
+        [0, 3] => Err(contradiction("it holds no Gaussian")),
+        &[n, 3] => read_gaussians(reader, n, layout),
+        _ => Err(contradiction("its centres have no three coordinates")),
     }
-    let splats = read_splats(reader, "splats", n, sh_degree)?;
-    let state = read_gaussian_state(reader, n, sh_degree, has_smoothing)?;
-    Ok((splats, state))
 }
 
 fn check_version(format: Option<&str>, version: Option<&str>) -> Result<()> {

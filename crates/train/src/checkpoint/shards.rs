@@ -9,12 +9,12 @@
 //! 4. A run resumes on any number of devices: [`Shards::read_part`] reads the rows of any part.
 
 use super::state::{
-    TensorSource, gaussian_tensors, pack_moments, read_gaussian_state, read_splats,
+    TensorSource, gaussian_tensors, pack_moments, read_gaussians, read_splats, read_statistics,
 };
 use super::tensors::{CHECKSUM, Kind, Metadata, Reader, write as write_tensors};
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::{OptimizerState, PARAM_GROUPS, Part, STATISTICS, Sharing, groups};
-use dapple_scene::atomic::write_atomically;
+use dapple_scene::atomic::{remove_old, write_atomically};
 use dapple_scene::{Error, Result, Splats, bounded};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -159,12 +159,7 @@ pub(crate) fn remove_others(folder: &Path, stem: &str, keep: &[PathBuf]) -> Resu
 }
 
 fn remove(path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io("cannot remove an old file of Gaussians", path, e))
-        }
-        _ => Ok(()),
-    }
+    remove_old("cannot remove an old file of Gaussians", path)
 }
 
 /// Stores an existing checkpoint with files of parts as the one before the next.
@@ -359,10 +354,9 @@ fn put(
         if own.is_empty() {
             continue;
         }
-        let mut values = statistic.values(all).to_vec();
+        let values = statistic.values_mut(all);
         values.resize(part.total, 0.0);
-        part.put(own, 1, &mut values);
-        statistic.set(all, values);
+        part.put(own, 1, values);
     }
 }
 
@@ -382,7 +376,7 @@ impl OpenShards {
         let mut rows = self.rows(Part::whole(total));
         let splats = read_splats(&mut rows, "splats", total, sh_degree)?;
         let mut state = OptimizerState::default();
-        super::state::read_statistics(&mut rows, &mut state, total, has_smoothing)?;
+        read_statistics(&mut rows, &mut state, total, has_smoothing)?;
         Ok((splats, state))
     }
 
@@ -393,13 +387,9 @@ impl OpenShards {
     pub(crate) fn read_part(
         &mut self,
         part: Part,
-        (sh_degree, has_smoothing): (u8, bool),
+        layout: (u8, bool),
     ) -> Result<(Splats, OptimizerState)> {
-        let mut rows = self.rows(part);
-        let n = part.len();
-        let splats = read_splats(&mut rows, "splats", n, sh_degree)?;
-        let state = read_gaussian_state(&mut rows, n, sh_degree, has_smoothing)?;
-        Ok((splats, state))
+        read_gaussians(&mut self.rows(part), part.len(), layout)
     }
 
     /// Returns where the Gaussians of a part are in the files.

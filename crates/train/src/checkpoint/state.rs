@@ -117,20 +117,20 @@ fn packed_tensors<'a>(of: &str, splats: &Splats, moments: &'a PackedMoments) -> 
     groups.map(tensor).collect()
 }
 
-/// Reads the moments and the density statistics of `n` Gaussians, and the 3D filters if `has_smoothing`.
-pub(super) fn read_gaussian_state(
+/// Reads `n` splats, their moments and density statistics, and the 3D filters if `has_smoothing`.
+pub(super) fn read_gaussians(
     source: &mut impl TensorSource,
     n: usize,
-    sh_degree: u8,
-    has_smoothing: bool,
-) -> Result<OptimizerState> {
+    (sh_degree, has_smoothing): (u8, bool),
+) -> Result<(Splats, OptimizerState)> {
+    let splats = read_splats(source, "splats", n, sh_degree)?;
     let mut state = OptimizerState {
         first_moments: read_splats(source, "first_moments", n, sh_degree)?,
         second_moments: read_splats(source, "second_moments", n, sh_degree)?,
         ..OptimizerState::default()
     };
     read_statistics(source, &mut state, n, has_smoothing)?;
-    Ok(state)
+    Ok((splats, state))
 }
 
 /// Reads the density statistics of `n` Gaussians, and the 3D filters if `has_smoothing`.

@@ -295,12 +295,7 @@ impl<R: Read + Seek> Reader<R> {
         // Fits in usize: offsets are within the file, and shapes agree with them.
         let count = (end - start) as usize / size_of::<T>();
         let mut values = vec![T::zeroed(); count];
-        self.input
-            .seek(SeekFrom::Start(self.data_start + start))
-            .map_err(unreadable)?;
-        self.input
-            .read_exact(bytemuck::cast_slice_mut(&mut values))
-            .map_err(unreadable)?;
+        self.fill(start, &mut values)?;
         Ok(values)
     }
 
@@ -331,11 +326,16 @@ impl<R: Read + Seek> Reader<R> {
         let start = entry.data_offsets.0 + (rows.start * row_values * size_of::<T>()) as u64;
         let first = values.len();
         values.resize(first + rows.len() * row_values, T::zeroed());
+        self.fill(start, &mut values[first..])
+    }
+
+    /// Reads values from a place in the data.
+    fn fill<T: Pod>(&mut self, start: u64, values: &mut [T]) -> Result<()> {
         self.input
             .seek(SeekFrom::Start(self.data_start + start))
             .map_err(unreadable)?;
         self.input
-            .read_exact(bytemuck::cast_slice_mut(&mut values[first..]))
+            .read_exact(bytemuck::cast_slice_mut(values))
             .map_err(unreadable)
     }
 

@@ -6,7 +6,7 @@ use super::lock::{RunLock, is_at};
 use super::metrics::{Metrics, csv};
 use crate::checkpoint::shards;
 use crate::{Checkpoint, Ending, ShardPlace, TrainConfig, Trainer};
-use dapple_scene::atomic::{remove_leftovers, try_writing, write_atomically};
+use dapple_scene::atomic::{remove_leftovers, remove_old, try_writing, write_atomically};
 use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result, Splats, bounded, write_cameras};
 use glam::DVec3;
@@ -338,14 +338,6 @@ pub(crate) fn splat_options(antialiased: bool, origin: DVec3) -> WriteOptions {
         antialiased,
         origin,
         ..WriteOptions::default()
-    }
-}
-
-/// Removes a file of another run, if it exists.
-pub(super) fn remove_old(what: &str, path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(what, path, e)),
-        _ => Ok(()),
     }
 }
 

@@ -35,6 +35,7 @@ mod state;
 use crate::event::Event;
 use crate::hook::{CheckpointKind, DeviceRequirements, RunHook};
 use crate::{Checkpoint, Ending, Outcome, Seconds, ShardPlace, TrainConfig, Trainer};
+use dapple_scene::atomic::remove_old;
 use dapple_scene::{Error, Result, Splats};
 use glam::DVec3;
 use rayon::prelude::*;
@@ -44,7 +45,6 @@ use std::time::Instant;
 
 pub use capture_record::{CaptureRecord, Fingerprint};
 pub use folder::RunFolder;
-use folder::remove_old;
 pub(crate) use folder::splat_options;
 pub use foreign::{EarlierRun, Writes, refuse_run_file};
 pub use lock::RunLock;

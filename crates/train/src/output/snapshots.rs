@@ -10,6 +10,7 @@
 
 use super::{RunFolder, all_finite};
 use crate::{PausedRun, TrainConfig};
+use dapple_scene::atomic::remove_old;
 use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result};
 use std::path::PathBuf;
@@ -156,7 +157,7 @@ impl Snapshots {
                 *last = true;
             }
             for (snapshot, _) in there.into_iter().zip(stay).filter(|(_, stays)| !stays) {
-                super::remove_old("cannot remove a snapshot", &snapshot.path)?;
+                remove_old("cannot remove a snapshot", &snapshot.path)?;
                 dropped.push(snapshot.step);
             }
         }
@@ -200,7 +201,7 @@ impl RunFolder {
         let folder = self.snapshots_path();
         dapple_scene::atomic::remove_leftovers(&folder);
         for snapshot in self.snapshots() {
-            super::remove_old("cannot remove another run's snapshot", &snapshot.path)?;
+            remove_old("cannot remove another run's snapshot", &snapshot.path)?;
         }
         // The folder stays if it holds other files.
         let _ = std::fs::remove_dir(&folder);

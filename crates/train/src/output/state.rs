@@ -6,12 +6,12 @@
 //!    the part before.
 //! 3. A run without a state continues from its splats, with the history of `metrics.json`.
 
-use super::folder::remove_old;
 use super::metrics::{METRICS_VERSION, Metrics};
 use super::{CaptureRecord, RunFolder};
 use crate::checkpoint::shards;
 use crate::{CaptureIdentity, Checkpoint, Ending, History, RunOrigin, ShardPlace};
 use dapple_engine::OptimizerState;
+use dapple_scene::atomic::remove_old;
 use dapple_scene::splat_file::{self, ReadOptions};
 use dapple_scene::{Error, ErrorKind, Result, bounded};
 use std::path::{Path, PathBuf};

@@ -217,19 +217,19 @@ fn refuse_beyond_buffers(
     plan: Option<MemoryPlan>,
     engine: &dyn Engine,
 ) -> Result<()> {
-    let Some(plan) = plan.filter(|plan| wanted > plan.held.saturating_mul(plan.engines)) else {
+    let Some(plan) = plan.filter(|plan| !plan.holds(wanted)) else {
         return Ok(());
     };
-    let held = plan.held.max(1);
+    let shared = plan.engines_holding(wanted).map_or(String::new(), |ranks| {
+        format!("--ranks-in-process {ranks} shares them; or ")
+    });
     Err(Error::unsupported(format!(
         "the run begins with {wanted} Gaussians, and the buffers of {} hold {}",
         engine.description(),
-        held.saturating_mul(plan.engines)
+        plan.held.saturating_mul(plan.engines)
     ))
     .hint(format!(
-        "--ranks-in-process {} shares them; or use fewer (--max-gaussians), 16-bit storage (--precision) or a lower \
-         --sh-degree",
-        wanted.div_ceil(held)
+        "{shared}use fewer (--max-gaussians), 16-bit storage (--precision) or a lower --sh-degree"
     )))
 }
 

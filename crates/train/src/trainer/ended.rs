@@ -17,11 +17,7 @@ impl Trainer {
             return Ok(());
         }
         let started = Instant::now();
-        let made = match self.hooks.shard_place(CheckpointKind::Final, callers) {
-            Ok(place) => self.checkpoint_at(place.as_ref())?,
-            Err(error) => Err(error),
-        };
-        let checkpoint = match made {
+        let checkpoint = match self.checkpoint_for(CheckpointKind::Final, callers)? {
             Ok(checkpoint) => Arc::new(checkpoint),
             Err(error) => {
                 self.hooks.saving.unsaved_state = Some(error);

@@ -82,11 +82,20 @@ impl Trainer {
         self.checkpoint_at(None)?
     }
 
-    /// Works like [`Self::checkpoint`], and writes the parts of a shared model to `place`. The inner error is that of a file.
-    pub(super) fn checkpoint_at(
+    /// Works like [`Self::checkpoint`], and writes the parts of a shared model to the place of the hooks. The inner error
+    /// is that of a file.
+    pub(super) fn checkpoint_for(
         &mut self,
-        place: Option<&ShardPlace>,
+        kind: CheckpointKind,
+        callers: Callers<'_, '_>,
     ) -> Result<Result<Checkpoint>> {
+        match self.hooks.shard_place(kind, callers) {
+            Ok(place) => self.checkpoint_at(place.as_ref()),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    fn checkpoint_at(&mut self, place: Option<&ShardPlace>) -> Result<Result<Checkpoint>> {
         let made = self.hooks.saving.checkpoint(&mut self.run, place)?;
         Ok(made.map(|mut checkpoint| {
             self.hooks.add_to(&mut checkpoint);
@@ -109,11 +118,7 @@ impl Trainer {
             return Ok(());
         }
         let started = Instant::now();
-        let made = match self.hooks.shard_place(CheckpointKind::OfSteps, callers) {
-            Ok(place) => self.checkpoint_at(place.as_ref())?,
-            Err(error) => Err(error),
-        };
-        let checkpoint = match made {
+        let checkpoint = match self.checkpoint_for(CheckpointKind::OfSteps, callers)? {
             Ok(checkpoint) => checkpoint,
             Err(error) => return self.report_unsaved(error, callers),
         };

@@ -2,7 +2,6 @@
 
 use super::EvalInput;
 use crate::console::Console;
-use crate::options::is_shared;
 use dapple::BoxedEngine;
 use dapple::scene::edit::Region;
 use dapple::scene::{Dataset, Error, Result, View};
@@ -88,8 +87,8 @@ impl<'a> Scorer<'a> {
 
     /// Returns true if poses are fitted: if the options select this (`asked`) or the run refined poses, and the engine
     /// returns gradients.
-    pub fn aligns(&self, asked: bool, refined: bool) -> Result<bool> {
-        if !is_shared(self.engine.as_ref()) {
+    pub fn aligns(&mut self, asked: bool, refined: bool) -> Result<bool> {
+        if self.engine.sharing().is_none() {
             return Ok(asked || refined);
         }
         let what = "engines that share splats return no gradients to fit poses with";

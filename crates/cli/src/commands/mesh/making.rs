@@ -6,7 +6,7 @@ use super::writing::{self, Format};
 use crate::console::Console;
 use crate::known_capture;
 use crate::options::{
-    NewFolders, config_beside, is_shared, make_folder_of, read_splats, refuse_inputs, splats_file,
+    NewFolders, config_beside, make_folder_of, read_splats, refuse_inputs, splats_file,
 };
 use crate::sparse_points::{first_renders, sparse_points};
 use crate::viewing::shown_settings;
@@ -209,8 +209,8 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
 }
 
 /// Returns the depths to fuse: engines that share splats render no surface.
-fn depth_kind(args: &Args, engine: &dyn Engine, console: &Console) -> DepthKind {
-    if args.depth == DepthKind::Surface && is_shared(engine) {
+fn depth_kind(args: &Args, engine: &mut dyn Engine, console: &Console) -> DepthKind {
+    if args.depth == DepthKind::Surface && engine.sharing().is_some() {
         console.note(
             "note: engines that share splats render no surface depths: the mesh is made of median depths; --device cpu \
              makes it of surface depths",
@@ -234,7 +234,7 @@ fn fused(
         .iter()
         .map(|view| view.camera)
         .collect();
-    let depth = depth_kind(args, engine.as_ref(), console);
+    let depth = depth_kind(args, engine.as_mut(), console);
     let mut renders = Renders::new(engine, &cameras, inputs.settings, depth);
     let options = PlanOptions {
         voxel: args.voxel,
