@@ -83,7 +83,7 @@ impl<'a> Corners<'a> {
     }
 
     /// Returns the vertex `k` places after a corner in its triangle.
-    fn vertex(&self, corner: u32, k: u32) -> u32 {
+    pub fn vertex(&self, corner: u32, k: u32) -> u32 {
         self.triangles[corner as usize / 3][(corner as usize % 3 + k as usize) % 3]
     }
 

@@ -1,6 +1,7 @@
 //! Meshes from depths of posed views, their colours, files and comparison with the truth.
 //!
 //! - [`fuse_views`]: depths of views to a surface. [`DepthSource`] is the only interface to a renderer.
+//! - [`refine`]: vertices to where photos agree.
 //! - [`surface`]: extraction, cleaning, simplification. [`Topology`] counts holes and faults.
 //! - [`colour`]: colours per vertex or a texture, from a [`PhotoSource`].
 //! - [`files`]: PLY, OBJ, GLB.
@@ -47,6 +48,7 @@ pub mod judge;
 mod mesh;
 mod nearest;
 pub mod raster;
+pub mod refine;
 pub mod surface;
 mod view;
 pub mod volume;

@@ -23,6 +23,7 @@ mod dataset;
 mod depth_map;
 pub mod exr_file;
 mod extent;
+pub mod grey;
 mod images;
 mod jpeg;
 pub mod load;

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
 The depth of the splats is rendered from every camera of the capture and fused in voxels. The
-surface is a manifold. Parts that no camera sees are removed, and small holes are filled.
+surface is a manifold. Parts that no camera sees are removed, and small holes are filled. Vertices
+move to where photos agree (--refine false: they do not).
 
 .glb and .obj have a texture made of the photos, .ply has colours per vertex. Coordinates are the
 capture's; the node of a .glb turns the up direction to +y, as glTF viewers expect.
@@ -85,6 +86,10 @@ pub struct Args {
     /// Depths to fuse
     #[arg(long, value_name = "KIND", value_enum, default_value_t)]
     depth: DepthKind,
+
+    /// Move the surface to where photos agree
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    refine: bool,
 
     /// Simplify to at most N triangles [default: 500000 with a texture, else all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..))]

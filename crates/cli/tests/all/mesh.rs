@@ -62,9 +62,14 @@ fn a_run_becomes_meshes_of_all_formats_with_the_same_bytes_on_any_number_of_thre
         scored.stdout
     );
     assert!(
+        scored.stderr.contains("% of the vertices match"),
+        "{}",
+        scored.stderr
+    );
+    assert!(
         bytes(path, "a.glb").starts_with(b"glTF") && bytes(path, "box.glb").starts_with(b"glTF")
     );
-    ok_in(
+    let plain = ok_in(
         path,
         &[
             "mesh",
@@ -75,8 +80,11 @@ fn a_run_becomes_meshes_of_all_formats_with_the_same_bytes_on_any_number_of_thre
             "500",
             "--texture-size",
             "256",
+            "--refine",
+            "false",
         ],
     );
+    assert!(!plain.stderr.contains("vertices match"), "{}", plain.stderr);
     for name in ["a.obj", "a.mtl", "a.png"] {
         assert!(!bytes(path, name).is_empty(), "{name}");
     }

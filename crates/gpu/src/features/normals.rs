@@ -24,6 +24,7 @@ use dapple_engine::features::normals::{LEAST_ALPHA, LEAST_COSINE, MOST_STEP};
 use dapple_engine::{FeatureInput, LossTerm, PosedCamera, StepSettings, ViewId};
 use dapple_runtime::Defines;
 use dapple_scene::Result;
+use dapple_scene::grey::halvings;
 
 const SPLATS: Code = Code::new("normal_splats", "normal_splats_of");
 const POINTS: Code = Code::new("normal_loss", "normal_points_of").by(Bits::CAMERA);
@@ -225,7 +226,7 @@ impl Feature for Held {
         };
         matching::check(&matched, |view| camera_of(at.views, view))?;
         let sizes = matched.iter().map(|view| view.photo.size);
-        for _ in 0..matching::halvings(sizes, at.most_bytes) {
+        for _ in 0..halvings(sizes, at.most_bytes) {
             for view in &mut matched {
                 view.photo = view.photo.halved();
             }

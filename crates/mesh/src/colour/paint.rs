@@ -93,7 +93,7 @@ pub fn paint(
 }
 
 /// Ball around some spots, and cone around their normals.
-struct Patch {
+pub(crate) struct Patch {
     middle: Vec3,
     radius: f32,
     normal: Vec3,
@@ -102,7 +102,7 @@ struct Patch {
 }
 
 impl Patch {
-    fn around(spots: &[Spot]) -> Self {
+    pub fn around(spots: &[Spot]) -> Self {
         let fold =
             |[low, high]: [Vec3; 2], spot: &Spot| [low.min(spot.position), high.max(spot.position)];
         let [low, high] = spots
@@ -122,7 +122,7 @@ impl Patch {
     }
 
     /// Returns false if a camera sees no spot: all are behind it, or face away from it.
-    fn may_be_seen(&self, camera: &Pinhole) -> bool {
+    pub fn may_be_seen(&self, camera: &Pinhole) -> bool {
         let to_camera = camera.centre - self.middle;
         let distance = to_camera.length();
         if distance <= self.radius {

@@ -10,5 +10,6 @@ pub use compare::{Comparison, Rules, Share, compare, extent};
 pub use photos::{PhotoScore, picture, score_photos};
 pub use samples::{samples, thinned};
 pub use sparse::{
-    SparseDistance, SparsePoint, sparse_distance, sparse_distances, to_triangle, vertex_errors,
+    CERTAIN, SparseDistance, SparsePoint, SparseScore, sparse_distances, sparse_score, to_triangle,
+    vertex_errors,
 };

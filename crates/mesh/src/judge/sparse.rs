@@ -4,8 +4,9 @@ use super::samples::samples;
 use crate::mesh::Mesh;
 use crate::nearest::Nearest;
 use crate::view::Pinhole;
-use crate::volume::{is_in_box, median};
-use glam::Vec3;
+use crate::volume::is_in_box;
+use dapple_base::quantiles::median;
+use glam::{DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
 /// Least and largest number of points on a mesh.
@@ -13,6 +14,9 @@ const POINTS: [usize; 2] = [200_000, 4_000_000];
 
 /// Farthest sparse point that says something about a vertex, share of the diagonal of the mesh.
 const REACH: f32 = 0.03;
+
+/// Largest uncertainty of a sparse point that says more about the mesh than about itself, pixels.
+pub const CERTAIN: f32 = 2.0;
 
 /// Sparse point with the cameras that observe it.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +34,22 @@ pub struct SparseDistance {
     pub position: Vec3,
     /// Distance in pixels of the nearest camera that observes the point.
     pub pixels: f32,
+    /// Expected error of the sparse point itself, in the same pixels, if its place in each photo is off by a pixel.
+    /// Infinite for a point of fewer than two cameras.
+    pub uncertainty: f32,
+}
+
+/// Medians of the distances of sparse points, pixels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SparseScore {
+    /// Median over all points.
+    pub median: f32,
+    /// Number of all points.
+    pub count: usize,
+    /// Median over the points with an uncertainty up to [`CERTAIN`], if there are any.
+    pub median_of_certain: Option<f32>,
+    /// Number of these points.
+    pub certain: usize,
 }
 
 /// Returns the distances of the sparse points in the box of the mesh, in their order. Points that no camera faces are
@@ -59,29 +79,63 @@ pub fn sparse_distances(
             .filter_map(|&c| cameras.get(c as usize))
             .map(depth);
         let all = cameras.iter().map(depth);
+        let determined = point.cameras.iter();
+        let determined = determined.filter_map(|&c| cameras.get(c as usize));
         let footprint = match point.cameras.is_empty() {
             true => all.filter(|&d| d > 0.0).min_by(f32::total_cmp),
             false => own.filter(|&d| d > 0.0).min_by(f32::total_cmp),
         };
+        let footprint = footprint?;
         Some(SparseDistance {
             position: point.position,
-            pixels: distance / footprint?,
+            pixels: distance / footprint,
+            uncertainty: expected_error(point.position, determined) / footprint,
         })
     };
     inside.par_iter().filter_map(distance).collect()
 }
 
-/// Returns the median of the [`sparse_distances`] in pixels, and their number; `None` without points in the box of the
-/// mesh.
-pub fn sparse_distance(
+/// Returns the expected error of a point that cameras determine, world units, if its place in each is off by a pixel.
+fn expected_error<'a>(point: Vec3, cameras: impl Iterator<Item = &'a Pinhole>) -> f32 {
+    let (mut information, mut count) = (DMat3::ZERO, 0);
+    for camera in cameras {
+        let p = camera.to_camera(point).as_dvec3();
+        let focal = camera.focal.as_dvec2();
+        let rotation = camera.rotation.as_dmat3().transpose();
+        let slopes = [
+            DVec3::new(p.z, 0.0, -p.x) * (focal.x / (p.z * p.z)),
+            DVec3::new(0.0, p.z, -p.y) * (focal.y / (p.z * p.z)),
+        ];
+        for slope in slopes {
+            let slope = rotation * slope;
+            information += DMat3::from_cols(slope * slope.x, slope * slope.y, slope * slope.z);
+        }
+        count += 1;
+    }
+    let covariance = information.inverse();
+    let square = covariance.x_axis.x + covariance.y_axis.y + covariance.z_axis.z;
+    match count >= 2 && square > 0.0 {
+        true => square.sqrt() as f32,
+        false => f32::INFINITY,
+    }
+}
+
+/// Returns the medians of the [`sparse_distances`]; `None` without points in the box of the mesh.
+pub fn sparse_score(
     mesh: &Mesh,
     points: &[SparsePoint],
     cameras: &[Pinhole],
-) -> Option<(f32, usize)> {
+) -> Option<SparseScore> {
     let found = sparse_distances(mesh, points, cameras);
-    let count = found.len();
-    let pixels = found.into_iter().map(|found| found.pixels).collect();
-    (count > 0).then(|| (median(pixels), count))
+    let all: Vec<f32> = found.iter().map(|found| found.pixels).collect();
+    let certain = found.iter().filter(|found| found.uncertainty <= CERTAIN);
+    let certain: Vec<f32> = certain.map(|found| found.pixels).collect();
+    Some(SparseScore {
+        count: all.len(),
+        certain: certain.len(),
+        median_of_certain: median(certain),
+        median: median(all)?,
+    })
 }
 
 /// Returns for each vertex the distance in pixels of the nearest sparse point to the mesh; NaN if there is no sparse

@@ -3,10 +3,12 @@
 use crate::shapes::{Shape, Views};
 use dapple_mesh::files::Counted;
 use dapple_mesh::judge::{
-    Rules, SparsePoint, compare, sparse_distance, sparse_distances, to_triangle, vertex_errors,
+    Rules, SparsePoint, SparseScore, compare, sparse_distances, sparse_score, to_triangle,
+    vertex_errors,
 };
 use dapple_mesh::{Mesh, Pinhole};
-use glam::{Quat, Vec3};
+use dapple_scene::{Camera, Pose};
+use glam::{DVec3, Quat, Vec3};
 
 /// Square of side 1 at a height.
 fn square(z: f32) -> Mesh {
@@ -125,8 +127,16 @@ fn sparse_points_are_measured_in_pixels() {
             cameras: Vec::new(),
         })
         .collect();
-    let (pixels, count) = sparse_distance(&mesh, &points, &cameras).unwrap();
-    assert!((pixels - 2.0).abs() < 0.2 && count > 10, "{pixels} {count}");
+    let score = sparse_score(&mesh, &points, &cameras).unwrap();
+    assert!(
+        (score.median - 2.0).abs() < 0.2 && score.count > 10,
+        "{score:?}"
+    );
+    assert_eq!(
+        (score.median_of_certain, score.certain),
+        (None, 0),
+        "no camera observes them"
+    );
     // Vertices near a point have its distance, the others have none.
     let found = sparse_distances(&mesh, &points[..1], &cameras);
     let errors = vertex_errors(&mesh, &found);
@@ -138,6 +148,36 @@ fn sparse_points_are_measured_in_pixels() {
     assert!(near.zip(&known).all(|(d, &known)| known == (d <= 0.03 * 2.0 * 3f32.sqrt()) || (d - 0.104).abs() < 0.01));
     assert!(known.contains(&true) && known.contains(&false));
     assert!(errors.iter().all(|e| e.is_nan() || (e - 2.0).abs() < 0.5));
+}
+
+#[test]
+fn points_are_as_certain_as_their_cameras_determine_them() {
+    let mesh = Views::around(Shape::Sphere, 24, 96).mesh(None).unwrap().1;
+    let looking = |eye: DVec3| {
+        let pose = Pose::look_at(eye, DVec3::ZERO, DVec3::Z);
+        Pinhole::new(&Camera::pinhole(100, 100, 120.0, pose))
+    };
+    let few_degrees = DVec3::new(4.0 * 0.05f64.cos(), 4.0 * 0.05f64.sin(), 0.0);
+    let cameras = [
+        looking(4.0 * DVec3::X),
+        looking(4.0 * DVec3::Y),
+        looking(few_degrees),
+    ];
+    let point = |cameras: &[u32]| SparsePoint {
+        position: Vec3::new(0.0, 0.0, 0.9),
+        cameras: cameras.to_vec(),
+    };
+    let of = |cameras_of: &[u32]| sparse_distances(&mesh, &[point(cameras_of)], &cameras)[0];
+    // Each camera determines two of three axes: variances of 1, 1 and 1/2 square pixels. The rays are not quite level.
+    let right_angle = of(&[0, 1]).uncertainty;
+    assert!((right_angle - 2.5f32.sqrt()).abs() < 0.1, "{right_angle}");
+    // Along rays with an angle of 0.05 rad between them, a pixel is 1 / 0.05 pixels times the root of 2.
+    let narrow = of(&[0, 2]).uncertainty;
+    assert!((narrow - 2f32.sqrt() / 0.05).abs() < 2.0, "{narrow}");
+    assert_eq!(of(&[1]).uncertainty, f32::INFINITY);
+    let points = [point(&[0, 1]), point(&[0, 2])];
+    let SparseScore { count, certain, .. } = sparse_score(&mesh, &points, &cameras).unwrap();
+    assert_eq!((count, certain), (2, 1));
 }
 
 #[test]

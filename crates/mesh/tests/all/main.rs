@@ -9,5 +9,6 @@ mod fusion;
 mod glb;
 mod judge;
 mod obj;
+mod refine;
 mod shapes;
 mod texture;

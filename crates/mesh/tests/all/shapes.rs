@@ -102,6 +102,16 @@ impl Views {
         Self::rays(camera).map(point).collect()
     }
 
+    /// Returns a photo of the shape in these colours, 0 to 255, on black.
+    pub fn painted(&self, index: usize, colour: fn(Vec3) -> Vec3) -> (Camera, Photo) {
+        let camera = self.cameras[index];
+        let points = self.points(&Pinhole::new(&camera));
+        let colour = |p: &Option<(Vec3, f32)>| p.map_or(Vec3::ZERO, |(p, _)| colour(p));
+        let rgb = points.iter().flat_map(|p| colour(p).to_array());
+        let rgb = rgb.map(|v| v.round() as u8).collect();
+        (camera, Photo::from_rgb(camera.width, camera.height, rgb))
+    }
+
     /// Fuses the views with default options and this voxel, and removes surfaces that no camera sees.
     pub fn mesh(&mut self, voxel: Option<f32>) -> Result<(Fused, Mesh)> {
         let fused = fuse_views(self, &options(voxel), &NoProgress)?;
@@ -147,17 +157,8 @@ impl PhotoSource for Views {
     }
 
     fn photo(&self, index: usize) -> Result<(Camera, Arc<Photo>)> {
-        let camera = self.cameras[index];
-        let points = self.points(&Pinhole::new(&camera));
-        let colour = |p: &Option<(Vec3, f32)>| p.map_or(Vec3::ZERO, |(p, _)| Shape::colour(p));
-        let rgb = points
-            .iter()
-            .flat_map(|p| colour(p).to_array())
-            .map(|v| v.round() as u8);
-        Ok((
-            camera,
-            Arc::new(Photo::from_rgb(camera.width, camera.height, rgb.collect())),
-        ))
+        let (camera, photo) = self.painted(index, Shape::colour);
+        Ok((camera, Arc::new(photo)))
     }
 }
 

@@ -21,7 +21,8 @@ use dapple::train::TrainConfig;
 use dapple::train::config::AppearanceModel;
 use dapple_mesh::colour::{Matched, Reduced, TextureOptions, Unseen, colour_vertices, texture};
 use dapple_mesh::files::About;
-use dapple_mesh::judge::{score_photos, sparse_distance};
+use dapple_mesh::judge::{CERTAIN, score_photos, sparse_score};
+use dapple_mesh::refine::{RefineOptions, refine};
 use dapple_mesh::surface::{drop_unseen, drop_unsupported, fill_holes, simplify};
 use dapple_mesh::volume::{ByLevel, PlanOptions};
 use dapple_mesh::{Fused, Mesh, PhotoSource, Pinhole, Topology, collision, fuse_views};
@@ -165,7 +166,16 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
     console.detail(&format!(
         "removed: {lone} triangles that too few depth maps show"
     ));
-    let mesh = cleaned(mesh, &cameras, args, console);
+    let mut mesh = cleaned(mesh, &cameras, args, console);
+    if args.refine {
+        refined(
+            &mut mesh,
+            args,
+            &inputs,
+            &fused.levels.length(voxel),
+            console,
+        )?;
+    }
     let about = About {
         origin: inputs.dataset.origin,
         up: inputs.up,
@@ -301,6 +311,27 @@ fn cleaned(mesh: Mesh, cameras: &[Pinhole], args: &Args, console: &Console) -> M
     mesh
 }
 
+/// Moves the vertices to where photos agree.
+fn refined(
+    mesh: &mut Mesh,
+    args: &Args,
+    inputs: &Inputs,
+    voxel: &ByLevel,
+    console: &Console,
+) -> Result<()> {
+    let options = RefineOptions {
+        max_memory: args.max_memory << 20,
+        voxel: voxel.clone(),
+    };
+    let done = refine(mesh, &inputs.photos(), &options, &console.progress())?;
+    console.note(&format!(
+        "photos: {:.0} % of the vertices match; the median vertex moves by {:.2} voxels",
+        100.0 * done.matched,
+        done.moved / voxel.finest()
+    ));
+    Ok(())
+}
+
 fn simplified(mesh: Mesh, args: &Args, has_texture: bool, console: &Console) -> Mesh {
     let default = if has_texture {
         TEXTURED_TRIANGLES
@@ -376,11 +407,22 @@ fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -
         ))?;
     }
     let points = sparse_points(dataset, cameras);
-    match sparse_distance(mesh, &points, cameras) {
-        Some((pixels, count)) => console.data(&format!(
-            "sparse points     median distance {pixels:.2} pixels, {count} of {} are in the box of the mesh",
-            points.len()
-        )),
+    match sparse_score(mesh, &points, cameras) {
+        Some(score) => {
+            let certain = match score.median_of_certain {
+                Some(median) => format!(
+                    "; {median:.2} pixels for the {} that photos determine to {CERTAIN} pixels",
+                    score.certain
+                ),
+                None => String::new(),
+            };
+            console.data(&format!(
+                "sparse points     median distance {:.2} pixels, {} of {} are in the box of the mesh{certain}",
+                score.median,
+                score.count,
+                points.len()
+            ))
+        }
         None => console.data("sparse points     none in the box of the mesh"),
     }
 }

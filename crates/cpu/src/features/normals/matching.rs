@@ -10,9 +10,8 @@ use crate::features::depth::kernels::depth_row;
 use crate::frame::{CameraF32, Frame, tiled};
 use crate::simd::ROW;
 use dapple_engine::LensForm;
-use dapple_engine::features::normals::matching::{
-    GRID, GreyPhoto, LEAST_MATCH, LEAST_VARIANCE, Pair, SIDE,
-};
+use dapple_engine::features::normals::matching::{GRID, LEAST_MATCH, LEAST_VARIANCE, Pair, SIDE};
+use dapple_scene::grey::GreyPhoto;
 use glam::{DVec2, Mat3, Vec2, Vec3, Vec4};
 use rayon::prelude::*;
 

@@ -14,11 +14,12 @@ use crate::compare::{self, TOLERANCE};
 use crate::conformance::engines::{Make, last_loss};
 use crate::conformance::training::{moments, photo, settings, step_with, steps_repeat_themselves};
 use crate::scenes::{self, Random, TestScene};
-use dapple_engine::features::normals::matching::{GreyPhoto, MatchedView};
+use dapple_engine::features::normals::matching::MatchedView;
 use dapple_engine::{
     Engine, EngineExt, FeatureInput, Gradients, LossTerm, OptimizerState, RenderSettings,
     StepSettings, TrainView, ViewId,
 };
+use dapple_scene::grey::GreyPhoto;
 use dapple_scene::{Camera, Lens, Pose, Splats};
 use glam::DQuat;
 use std::collections::BTreeSet;

@@ -4,9 +4,8 @@
 use super::oracle::{PlaneConsistency, PlaneImage, PlaneLoss, consistency};
 use crate::{Gaussian, PosedLens};
 use dapple_engine::RenderSettings;
-use dapple_engine::features::normals::matching::{
-    GRID, GreyPhoto, LEAST_MATCH, LEAST_VARIANCE, SIDE,
-};
+use dapple_engine::features::normals::matching::{GRID, LEAST_MATCH, LEAST_VARIANCE, SIDE};
+use dapple_scene::grey::GreyPhoto;
 use dapple_scene::{Camera, Rays, Result};
 use glam::{DVec2, DVec3};
 

@@ -9,7 +9,7 @@ use crate::finite_differences::{
 };
 use crate::{self as reference, Gaussian};
 use dapple_engine::RenderSettings;
-use dapple_engine::features::normals::matching::GreyPhoto;
+use dapple_scene::grey::GreyPhoto;
 use dapple_scene::{Camera, Lens, Panorama, Pose};
 use glam::{DQuat, DVec2, DVec3};
 
