@@ -88,7 +88,13 @@ pub struct Args {
     depth: DepthKind,
 
     /// Move the surface to where photos agree
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        hide_short_help = true
+    )]
     refine: bool,
 
     /// Simplify to at most N triangles [default: 500000 with a texture, else all]
