@@ -35,6 +35,9 @@ type Corner = (Vec2, f32);
 /// Draws a mesh. Both sides of a triangle are drawn. A triangle that reaches behind the camera is omitted.
 pub fn rasterize(mesh: &Mesh, camera: &Pinhole) -> Raster {
     let [width, height] = camera.size;
+    if width == 0 || height == 0 {
+        return Raster::default();
+    }
     let corners: Vec<Corner> = mesh
         .positions
         .par_iter()

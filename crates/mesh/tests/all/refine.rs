@@ -149,6 +149,16 @@ fn a_mesh_without_triangles_or_photos_stays() {
 }
 
 #[test]
+fn photos_of_one_pixel_do_not_count() {
+    let mut photos = sphere(waves);
+    let mut mesh = swollen(&mut photos, 1.02);
+    let before = mesh.positions.clone();
+    photos.views = Views::around(Shape::Sphere, 8, 1);
+    refined(&mut mesh, &photos);
+    assert_eq!(mesh.positions, before);
+}
+
+#[test]
 fn a_stop_is_an_interruption() {
     struct Stopped;
     impl Progress for Stopped {
