@@ -10,6 +10,6 @@ mod vertices;
 pub use atlas::{TextureOptions, Textured, texture};
 pub use exposure::{ColourMap, Matched, Reduced};
 pub(crate) use paint::Patch;
-pub use paint::{Spot, paint, sampled, to_bytes};
+pub use paint::{Spot, TOLERANCE, paint, sampled, to_bytes};
 pub use unseen::Unseen;
 pub use vertices::colour_vertices;

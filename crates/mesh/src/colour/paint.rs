@@ -26,6 +26,9 @@ const LEAST_COSINE: f32 = 0.1;
 /// Distance in which a photo fades out towards its border, pixels.
 const FADE: f32 = 16.0;
 
+/// Voxels behind a mesh at which a photo still shows a point.
+pub const TOLERANCE: f32 = 1.5;
+
 /// Point of a surface.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spot {
@@ -33,6 +36,62 @@ pub struct Spot {
     pub position: Vec3,
     /// Unit normal.
     pub normal: Vec3,
+}
+
+/// Where a camera sees a spot.
+pub(crate) struct Sighting {
+    /// Depth of the spot, world units.
+    pub depth: f32,
+    /// Place in the image.
+    pub place: Vec2,
+    /// Pixel of the place.
+    pub pixel: usize,
+    /// Unit vector from the spot to the camera.
+    pub to_camera: Vec3,
+    /// Cosine between this vector and the normal.
+    pub cosine: f32,
+    /// Depth of the nearest surface that does not hide the spot, world units.
+    pub front: f32,
+}
+
+impl Spot {
+    /// Returns the vertices of a mesh with normals.
+    pub(crate) fn of_vertices(mesh: &Mesh) -> Vec<Self> {
+        let places = mesh.positions.par_iter().zip(&mesh.normals);
+        places
+            .map(|(&position, &normal)| Self { position, normal })
+            .collect()
+    }
+
+    /// Returns where a camera sees the spot, if it is in the image and the cosine is at least this. `tolerance` is the
+    /// distance behind a surface, world units, up to which the surface does not hide it.
+    pub(crate) fn seen_by(
+        &self,
+        camera: &Pinhole,
+        least_cosine: f32,
+        tolerance: f32,
+    ) -> Option<Sighting> {
+        let p = camera.to_camera(self.position);
+        if p.z <= 0.0 {
+            return None;
+        }
+        let place = camera.project(p);
+        let pixel = camera.pixel(place)?;
+        let to_camera = (camera.centre - self.position).normalize_or_zero();
+        let cosine = self.normal.dot(to_camera);
+        if cosine < least_cosine {
+            return None;
+        }
+        let slack = tolerance * (1.0 + 1.0 / cosine) + p.z / camera.mean_focal();
+        Some(Sighting {
+            depth: p.z,
+            place,
+            pixel,
+            to_camera,
+            cosine,
+            front: p.z - slack,
+        })
+    }
 }
 
 /// Returns the sRGB colours of the spots, 0 to 255, and whether a photo sees them. `tolerance` is the distance behind
@@ -158,17 +217,15 @@ impl<'a> Sight<'a> {
     /// Returns the score of the photo at a spot, and the spot's place in the photo; `None` if the photo does not show
     /// the spot.
     fn score(&self, spot: &Spot) -> Option<(f32, Vec2)> {
-        let p = self.camera.to_camera(spot.position);
-        if p.z <= 0.0 {
-            return None;
-        }
-        let place = self.camera.project(p);
-        let pixel = self.camera.pixel(place)?;
-        let to_camera = (self.camera.centre - spot.position).normalize_or_zero();
-        let cosine = spot.normal.dot(to_camera);
-        if cosine < LEAST_COSINE {
-            return None;
-        }
+        let tolerance = self.tolerance.at(spot.position);
+        let Sighting {
+            depth,
+            place,
+            pixel,
+            cosine,
+            front,
+            ..
+        } = spot.seen_by(&self.camera, LEAST_COSINE, tolerance)?;
         if self
             .photo
             .mask
@@ -180,14 +237,12 @@ impl<'a> Sight<'a> {
         let [width, height] = self.camera.size;
         let (x, y) = (pixel % width, pixel / width);
         // A surface in front of any pixel around the place may hide the spot.
-        let tolerance = self.tolerance.at(spot.position);
-        let slack = tolerance * (1.0 + 1.0 / cosine) + p.z / self.camera.mean_focal();
         for (dx, dy) in [(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)] {
             let (nx, ny) = (x as isize + dx, y as isize + dy);
             if nx < 0 || ny < 0 || nx >= width as isize || ny >= height as isize {
                 continue;
             }
-            if self.raster.depth[ny as usize * width + nx as usize] < p.z - slack {
+            if self.raster.depth[ny as usize * width + nx as usize] < front {
                 return None;
             }
         }
@@ -196,7 +251,7 @@ impl<'a> Sight<'a> {
             .min_element();
         let fade = (rim / FADE).clamp(0.01, 1.0);
         // In units of the tolerance, so that the fourth power of a score is neither too large nor too small.
-        let resolution = tolerance * self.camera.mean_focal() / p.z;
+        let resolution = tolerance * self.camera.mean_focal() / depth;
         Some((cosine * fade * resolution, place))
     }
 }

@@ -19,10 +19,7 @@ pub fn colour_vertices(
     tolerance: &ByLevel,
     progress: &dyn Progress,
 ) -> Result<f32> {
-    let places = mesh.positions.iter().zip(&mesh.normals);
-    let spots: Vec<Spot> = places
-        .map(|(&position, &normal)| Spot { position, normal })
-        .collect();
+    let spots = Spot::of_vertices(mesh);
     let (colours, seen) = paint(&spots, mesh, photos, tolerance, progress)?;
     mesh.colours = (0..spots.len())
         .map(|i| {

@@ -73,23 +73,18 @@ pub fn sparse_distances(
         let (i, _) = nearest.find(point.position)?;
         let distance = to_triangle(mesh.corners(spots[i].1 as usize), point.position);
         let depth = |camera: &Pinhole| camera.to_camera(point.position).z / camera.mean_focal();
-        let own = point
-            .cameras
-            .iter()
-            .filter_map(|&c| cameras.get(c as usize))
-            .map(depth);
+        let observing = point.cameras.iter();
+        let observing = observing.filter_map(|&c| cameras.get(c as usize));
         let all = cameras.iter().map(depth);
-        let determined = point.cameras.iter();
-        let determined = determined.filter_map(|&c| cameras.get(c as usize));
+        let own = observing.clone().map(depth);
         let footprint = match point.cameras.is_empty() {
             true => all.filter(|&d| d > 0.0).min_by(f32::total_cmp),
             false => own.filter(|&d| d > 0.0).min_by(f32::total_cmp),
-        };
-        let footprint = footprint?;
+        }?;
         Some(SparseDistance {
             position: point.position,
             pixels: distance / footprint,
-            uncertainty: expected_error(point.position, determined) / footprint,
+            uncertainty: expected_error(point.position, observing) / footprint,
         })
     };
     inside.par_iter().filter_map(distance).collect()

@@ -3,38 +3,59 @@
 use crate::mesh::Mesh;
 use crate::raster::rasterize;
 use crate::view::Pinhole;
-use dapple_scene::Camera;
 use dapple_scene::grey::GreyPhoto;
+use dapple_scene::{Camera, Photo};
 use glam::Vec2;
+use std::borrow::Cow;
+
+/// A photo in shades of grey, and its camera.
+#[derive(Clone)]
+pub(super) struct Shot {
+    camera: Pinhole,
+    pub grey: GreyPhoto,
+}
+
+impl Shot {
+    pub fn new(camera: &Camera, photo: &Photo) -> Self {
+        Self {
+            camera: Pinhole::new(camera),
+            grey: GreyPhoto::of(photo),
+        }
+    }
+
+    /// Returns the photo at half the size, which may be nothing.
+    #[must_use]
+    pub fn halved(&self) -> Self {
+        let grey = self.grey.halved();
+        let camera = Pinhole {
+            focal: self.camera.focal / 2.0,
+            principal: self.camera.principal / 2.0,
+            size: grey.size.map(|side| side as usize),
+            ..self.camera
+        };
+        Self { camera, grey }
+    }
+}
 
 /// A photo and the depth of the mesh in it.
-pub(super) struct Look {
+pub(super) struct Look<'a> {
     pub camera: Pinhole,
-    grey: GreyPhoto,
+    shot: Cow<'a, Shot>,
     /// Depth of the mesh, world units, `[height, width]`.
     depth: Vec<f32>,
 }
 
-impl Look {
+impl<'a> Look<'a> {
     /// Halves a photo some times, and draws the mesh at this size.
-    pub fn new(camera: &Camera, grey: &GreyPhoto, halvings: u32, mesh: &Mesh) -> Self {
-        let mut grey = grey.clone();
+    pub fn new(shot: &'a Shot, halvings: u32, mesh: &Mesh) -> Self {
+        let mut shot = Cow::Borrowed(shot);
         for _ in 0..halvings {
-            grey = grey.halved();
+            shot = Cow::Owned(shot.halved());
         }
-        let scale = 0.5f32.powi(halvings as i32);
-        let full = Pinhole::new(camera);
-        let camera = Pinhole {
-            focal: full.focal * scale,
-            principal: full.principal * scale,
-            size: grey.size.map(|side| side as usize),
-            ..full
-        };
-        let depth = rasterize(mesh, &camera).depth;
         Self {
-            camera,
-            grey,
-            depth,
+            camera: shot.camera,
+            depth: rasterize(mesh, &shot.camera).depth,
+            shot,
         }
     }
 
@@ -58,7 +79,7 @@ impl Look {
         let (x, y) = (corner.x as usize, corner.y as usize);
         let (u, v) = (corner.x - x as f32, corner.y - y as f32);
         let i = y * width + x;
-        let shades = &self.grey.shades;
+        let shades = &self.shot.grey.shades;
         let four = [
             shades[i],
             shades[i + 1],

@@ -1,7 +1,7 @@
 //! Where along its normal photos agree about a vertex.
 
 use super::look::Look;
-use crate::colour::Spot;
+use crate::colour::{Spot, TOLERANCE};
 use glam::{Vec2, Vec3};
 
 /// Samples along a side of a patch.
@@ -27,9 +27,6 @@ const LEAST_STEPS: usize = 2;
 
 /// Largest move of a round, voxels.
 const REACH: f32 = 4.0;
-
-/// Voxels behind the mesh at which a photo still shows a vertex.
-const TOLERANCE: f32 = 1.5;
 
 /// Largest move of a patch in a photo from step to step, pixels.
 const STEP: f32 = 0.75;
@@ -110,7 +107,7 @@ impl Matcher {
     pub fn find(
         &mut self,
         spot: &Spot,
-        looks: &[&Look],
+        looks: &[&Look<'_>],
         steps: usize,
         voxel: f32,
     ) -> Option<Match> {
@@ -147,32 +144,21 @@ impl Matcher {
 }
 
 /// Returns how well a photo shows a vertex.
-fn seen(spot: &Spot, look: &Look, index: usize, tolerance: f32) -> Option<Seen> {
-    let camera = &look.camera;
-    let p = camera.to_camera(spot.position);
-    if p.z <= 0.0 {
-        return None;
-    }
-    let pixel = camera.pixel(camera.project(p))?;
-    let to_camera = (camera.centre - spot.position).normalize_or_zero();
-    let cosine = spot.normal.dot(to_camera);
-    if cosine < LEAST_COSINE {
-        return None;
-    }
-    let slack = tolerance * (1.0 + 1.0 / cosine) + p.z / camera.mean_focal();
-    if look.hides(pixel, p.z - slack) {
+fn seen(spot: &Spot, look: &Look<'_>, index: usize, tolerance: f32) -> Option<Seen> {
+    let sighting = spot.seen_by(&look.camera, LEAST_COSINE, tolerance)?;
+    if look.hides(sighting.pixel, sighting.front) {
         return None;
     }
     Some(Seen {
         look: index,
-        score: cosine * camera.mean_focal() / p.z,
-        to_camera,
+        score: sighting.cosine * look.camera.mean_focal() / sighting.depth,
+        to_camera: sighting.to_camera,
     })
 }
 
 impl Reference {
     /// Reads the patch of a photo around a vertex; `None` at its border, and if it has too little detail.
-    fn new(spot: &Spot, look: &Look) -> Option<Self> {
+    fn new(spot: &Spot, look: &Look<'_>) -> Option<Self> {
         let camera = &look.camera;
         let to_world = camera.rotation.transpose();
         let middle = camera.project(camera.to_camera(spot.position));
@@ -211,7 +197,7 @@ impl Reference {
     }
 
     /// Returns the pixels that the vertex moves in a photo for each unit along the normal.
-    fn speed(&self, look: &Look) -> f32 {
+    fn speed(&self, look: &Look<'_>) -> f32 {
         let camera = &look.camera;
         let along = camera.rotation * self.ray;
         let p = camera.to_camera(self.centre) + along * self.height;
@@ -220,18 +206,22 @@ impl Reference {
         (camera.focal * slope).length()
     }
 
-    /// Returns the correlation with a photo, for the plane moved by `offset` along the normal.
-    fn correlation(&self, look: &Look, rays: &[Vec3; SAMPLES], offset: f32) -> Option<f32> {
-        let camera = &look.camera;
-        let origin = camera.to_camera(self.centre);
+    /// Returns the correlation with a photo, for the plane moved by `offset` along the normal. The centre of the best
+    /// photo and the rays are in coordinates of the camera of `look`.
+    fn correlation(
+        &self,
+        look: &Look<'_>,
+        (centre, rays): (Vec3, &[Vec3; SAMPLES]),
+        offset: f32,
+    ) -> Option<f32> {
         let height = self.height + offset;
         let (mut sum, mut squares, mut products) = (0.0, 0.0, 0.0);
         for (sample, ray) in self.samples.iter().zip(rays) {
-            let p = origin + *ray * height;
+            let p = centre + *ray * height;
             if p.z <= 0.0 {
                 return None;
             }
-            let shade = look.shade(camera.project(p))?;
+            let shade = look.shade(look.camera.project(p))?;
             sum += shade;
             squares += shade * shade;
             products += shade * sample.shade;
@@ -291,7 +281,7 @@ fn largest(values: &[f32]) -> (usize, f32) {
 /// Returns the offset at which photos agree most with the best one.
 fn agreement<'a>(
     reference: &Reference,
-    others: impl Iterator<Item = &'a Look> + Clone,
+    others: impl Iterator<Item = &'a Look<'a>> + Clone,
     steps: usize,
     voxel: f32,
 ) -> Option<Match> {
@@ -308,11 +298,12 @@ fn agreement<'a>(
     let mut curves = Curves::default();
     let mut curve = [0.0; PLACES];
     for look in others {
+        let centre = look.camera.to_camera(reference.centre);
         let rays = std::array::from_fn(|i| look.camera.rotation * reference.samples[i].ray);
         let mut values = curve[..places].iter_mut().enumerate();
         let is_whole = values.all(|(i, value)| {
             let offset = (i as f32 - steps as f32) * step;
-            let found = reference.correlation(look, &rays, offset);
+            let found = reference.correlation(look, (centre, &rays), offset);
             *value = found.unwrap_or(0.0);
             found.is_some()
         });

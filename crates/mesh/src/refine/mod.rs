@@ -24,9 +24,9 @@ use crate::mesh::Mesh;
 use crate::view::PhotoSource;
 use crate::volume::{ByLevel, median};
 use dapple_base::{Error, ErrorKind, Progress, Result};
-use dapple_scene::grey::{GreyPhoto, halvings};
+use dapple_scene::grey::halvings;
 use glam::Vec3;
-use look::Look;
+use look::{Look, Shot};
 use matching::{Match, Matcher};
 use rayon::prelude::*;
 
@@ -59,7 +59,7 @@ pub struct Refined {
     pub halvings: u32,
 }
 
-/// Moves the vertices of a mesh along their normals to where photos agree. Also computes the normals of the result.
+/// Moves the vertices of a mesh along their normals to where photos agree. Removes the normals, which no longer hold.
 ///
 /// # Errors
 /// A photo that cannot be read; a request to stop.
@@ -72,21 +72,23 @@ pub fn refine(
     let mut done = Refined::default();
     let before = mesh.positions.clone();
     progress.start("matching photos", ROUNDS.len() as u64);
-    let mut greys = Vec::with_capacity(photos.count());
+    let mut shots = Vec::with_capacity(photos.count());
     for index in 0..photos.count() {
         stop_if_wanted(progress)?;
         let (camera, photo) = photos.photo(index)?;
-        greys.push((camera, GreyPhoto::of(&photo)));
+        shots.push(Shot::new(&camera, &photo));
     }
-    let sizes = greys.iter().map(|(_, grey)| grey.size);
+    let sizes = shots.iter().map(|shot| shot.grey.size);
     done.halvings = halvings(sizes, options.max_memory / PIXEL_BYTES);
+    for _ in 0..done.halvings {
+        shots.par_iter_mut().for_each(|shot| *shot = shot.halved());
+    }
     for (halved, steps) in ROUNDS {
         stop_if_wanted(progress)?;
         mesh.compute_normals();
-        let times = halved + done.halvings;
-        let looks: Vec<Look> = greys
+        let looks: Vec<Look<'_>> = shots
             .par_iter()
-            .map(|(camera, grey)| Look::new(camera, grey, times, mesh))
+            .map(|shot| Look::new(shot, halved, mesh))
             .collect();
         let matches = matches_of(mesh, &looks, steps, &options.voxel);
         let count = matches.iter().flatten().count();
@@ -96,15 +98,13 @@ pub fn refine(
         vertices.for_each(|((position, normal), by)| *position += *normal * by);
         progress.advance(1);
     }
-    mesh.compute_normals();
+    mesh.normals.clear();
     progress.finish();
     let pairs = before.iter().zip(&mesh.positions);
     let moves: Vec<f32> = pairs
         .map(|(from, to): (&Vec3, _)| from.distance(*to))
         .collect();
-    if !moves.is_empty() {
-        done.moved = median(moves);
-    }
+    done.moved = median(moves);
     Ok(done)
 }
 
@@ -119,17 +119,19 @@ fn stop_if_wanted(progress: &dyn Progress) -> Result<()> {
 }
 
 /// Returns the match of each vertex.
-fn matches_of(mesh: &Mesh, looks: &[Look], steps: usize, voxel: &ByLevel) -> Vec<Option<Match>> {
-    let places = mesh.positions.par_iter().zip(&mesh.normals);
-    let spots: Vec<Spot> = places
-        .map(|(&position, &normal)| Spot { position, normal })
-        .collect();
+fn matches_of(
+    mesh: &Mesh,
+    looks: &[Look<'_>],
+    steps: usize,
+    voxel: &ByLevel,
+) -> Vec<Option<Match>> {
+    let spots = Spot::of_vertices(mesh);
     let chunks = spots
         .par_chunks(CHUNK)
         .map_init(Matcher::default, |matcher, spots| {
             let patch = Patch::around(spots);
             let looks = looks.iter().filter(|look| patch.may_be_seen(&look.camera));
-            let looks: Vec<&Look> = looks.collect();
+            let looks: Vec<&Look<'_>> = looks.collect();
             let of_spot = |spot: &Spot| matcher.find(spot, &looks, steps, voxel.at(spot.position));
             spots.iter().map(of_spot).collect::<Vec<_>>()
         });

@@ -19,7 +19,9 @@ use dapple::scene::origin::middle_of;
 use dapple::scene::{Camera, Dataset, Error, Result, Splats, load, sky};
 use dapple::train::TrainConfig;
 use dapple::train::config::AppearanceModel;
-use dapple_mesh::colour::{Matched, Reduced, TextureOptions, Unseen, colour_vertices, texture};
+use dapple_mesh::colour::{
+    Matched, Reduced, TOLERANCE, TextureOptions, Unseen, colour_vertices, texture,
+};
 use dapple_mesh::files::About;
 use dapple_mesh::judge::{CERTAIN, score_photos, sparse_score};
 use dapple_mesh::refine::{RefineOptions, refine};
@@ -34,9 +36,6 @@ const TEXTURED_TRIANGLES: usize = 500_000;
 
 /// Triangles of the mesh for collisions.
 const COLLISION_TRIANGLES: usize = 4000;
-
-/// Voxels behind the mesh at which a photo still shows a point.
-const TOLERANCE: f32 = 1.5;
 
 /// Splats and the capture that they belong to, in one frame.
 struct Inputs {
@@ -167,14 +166,9 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
         "removed: {lone} triangles that too few depth maps show"
     ));
     let mut mesh = cleaned(mesh, &cameras, args, console);
+    let by_level = fused.levels.length(voxel);
     if args.refine {
-        refined(
-            &mut mesh,
-            args,
-            &inputs,
-            &fused.levels.length(voxel),
-            console,
-        )?;
+        refined(&mut mesh, args, &inputs, &by_level, console)?;
     }
     let about = About {
         origin: inputs.dataset.origin,
@@ -203,7 +197,7 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
             &mut mesh,
             &inputs,
             &*photos,
-            (args, &fused.levels.length(voxel), has_texture),
+            (args, &by_level, has_texture),
             console,
         )?;
         writing::write(&mesh, &about, out)?;
