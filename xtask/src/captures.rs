@@ -99,12 +99,7 @@ pub fn run() -> Outcome {
 /// Builds the command line in the profile of tests and examples, which is optimised too: another profile would compile
 /// everything a second time, for the same bytes. Returns its path.
 fn build() -> Result<PathBuf, String> {
-    shell::run(&mut shell::cargo(&[
-        "build",
-        "--workspace",
-        "--bins",
-        "--examples",
-    ]))?;
+    shell::run(&mut shell::build(&["build", "--bins", "--examples"]))?;
     let name = format!("dapple{}", std::env::consts::EXE_SUFFIX);
     Ok(shell::target_folder().join("debug").join(name))
 }

@@ -24,7 +24,8 @@ const SLOW: &str = include_str!("../slow_tests.txt");
 
 /// One test program.
 struct TestProgram {
-    /// Name of the crate, with `::bin` for the unit tests of a program.
+    /// Name of the crate, with `::bin` for the unit tests of a program, `::lib` for those of a library, and the name of
+    /// a program of integration tests that is not called `all`.
     name: String,
     executable: PathBuf,
     folder: PathBuf,
@@ -96,9 +97,8 @@ pub fn run(quick: bool) -> Result<TestRun, String> {
 }
 
 fn build() -> Result<Vec<TestProgram>, String> {
-    let mut command = shell::cargo(&[
+    let mut command = shell::build(&[
         "test",
-        "--workspace",
         // Without `--all-targets`, which builds examples a second time, as test programs without tests.
         "--lib",
         "--bins",
@@ -122,10 +122,12 @@ fn program_of(line: &str) -> Option<TestProgram> {
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
     let krate = folder.file_name()?.to_string_lossy();
     // Integration tests are programs in `tests/`; unit tests belong to a library or a program.
-    let kind = match message["target"]["kind"][0].as_str()? {
-        "test" => "",
-        "bin" => "::bin",
-        _ => "::lib",
+    let target = &message["target"];
+    let kind = match (target["kind"][0].as_str()?, target["name"].as_str()?) {
+        ("test", "all") => String::new(),
+        ("test", name) => format!("::{name}"),
+        ("bin", _) => "::bin".to_owned(),
+        _ => "::lib".to_owned(),
     };
     Some(TestProgram {
         name: format!("{krate}{kind}"),

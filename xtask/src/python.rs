@@ -30,11 +30,8 @@ pub fn interpreter() -> Result<String, String> {
 /// # Errors
 /// The build fails; a file cannot be copied.
 pub fn tests(interpreter: &str) -> Result<Command, String> {
-    shell::run(&mut shell::cargo(&[
-        "build",
-        "--workspace",
-        "--lib",
-        "--bins",
+    shell::run(&mut shell::build(&[
+        "build", "--lib", "--bins",
         // The features of the tests, so that nothing is compiled again.
         "--tests",
     ]))?;

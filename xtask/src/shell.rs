@@ -33,6 +33,37 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// Returns the command `cargo ARGS --workspace` for what tests run. Where there is an MPI, the programs have it. All
+/// steps use this command: with other features, cargo would compile most crates again.
+pub fn build(args: &[&str]) -> Command {
+    let mut command = cargo(args);
+    command.arg("--workspace");
+    if has_mpi() {
+        command.args(["--features", "dapple-cli/mpi"]);
+    }
+    command
+}
+
+/// Folders of libclang, which the bindings of MPI need: Debian's, other systems', Apple's.
+const LIBCLANG_FOLDERS: [&str; 5] = [
+    "/usr/lib/llvm-*/lib",
+    "/usr/lib/*-linux-gnu",
+    "/usr/lib64",
+    "/Library/Developer/CommandLineTools/usr/lib",
+    "/opt/homebrew/opt/llvm/lib",
+];
+
+/// Returns true if programs with MPI can be compiled and started here.
+pub fn has_mpi() -> bool {
+    let libclang = || {
+        std::env::var_os("LIBCLANG_PATH").is_some()
+            || LIBCLANG_FOLDERS
+                .iter()
+                .any(|folder| works("sh", &["-c", &format!("ls {folder}/libclang[.-]*")]))
+    };
+    works("mpirun", &["--version"]) && works("mpicc", &["--version"]) && libclang()
+}
+
 /// Returns the command `cargo doc` for Dapple's crates, warnings as errors.
 pub fn documentation() -> Command {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--exclude", "xtask"]);

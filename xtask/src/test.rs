@@ -55,8 +55,6 @@ pub enum Step {
     Tests,
     /// The Python package, if there is a Python with numpy
     Python,
-    /// Runs on several processes, if there are `mpirun` and `mpicc`
-    Mpi,
     /// Words and phrases of pages, comments, messages and help
     Prose,
     /// The examples in the documentation
@@ -181,6 +179,10 @@ fn print_surroundings() {
         yes_no(matches!(chromium::find(), Ok(Some(_))))
     );
     println!(
+        "  MPI              {}  (runs on several processes: mpirun, mpicc, libclang)",
+        yes_no(shell::has_mpi())
+    );
+    println!(
         "  GPU for tests    {}",
         std::env::var("DAPPLE_TEST_GPU")
             .unwrap_or_else(|_| "the first that answers; none: skipped".to_owned())
@@ -201,7 +203,7 @@ impl Step {
     fn is_slow(self) -> bool {
         matches!(
             self,
-            Self::Deny | Self::Mpi | Self::Doctests | Self::Docs | Self::Examples | Self::Captures
+            Self::Deny | Self::Doctests | Self::Docs | Self::Examples | Self::Captures
         )
     }
 
@@ -262,24 +264,9 @@ impl Step {
                 },
                 Err(why) => without("python", &why),
             },
-            Self::Mpi => {
-                let there = ["mpirun", "mpicc"].map(|tool| shell::works(tool, &["--version"]));
-                match there == [true; 2] {
-                    // With the workspace, dependencies have the features of the other steps and are not compiled again.
-                    true => cargo(&[
-                        "test",
-                        "--workspace",
-                        "--features",
-                        "dapple-cli/mpi",
-                        "--test",
-                        "mpi",
-                    ]),
-                    false => without("mpi", "mpirun and mpicc are not installed"),
-                }
-            }
             Self::Circles => checked(circles::run()),
             Self::Prose => checked(prose::run()),
-            Self::Doctests => cargo(&["test", "--workspace", "--doc"]),
+            Self::Doctests => finished(shell::attempt(&mut shell::build(&["test", "--doc"]))),
             Self::Docs => finished(shell::attempt(&mut shell::documentation())),
             Self::Examples => examples(),
             Self::Captures => captures::run(),
@@ -302,6 +289,10 @@ fn is_required(what: &str) -> bool {
 }
 
 fn run_tests(quick: bool, tests: &mut TestRun) -> Outcome {
+    if !shell::has_mpi() && is_required("mpi") {
+        let why = "mpirun, mpicc and libclang are not all installed";
+        return Outcome::Failed(why.to_owned(), Totals::default());
+    }
     match programs::run(quick) {
         Ok(run) => {
             *tests = run;
@@ -348,7 +339,7 @@ fn examples() -> Outcome {
 }
 
 fn run_examples(totals: &mut Totals) -> Result<(), String> {
-    shell::run(&mut shell::cargo(&["build", "--workspace", "--examples"]))?;
+    shell::run(&mut shell::build(&["build", "--examples"]))?;
     let built = shell::target_folder().join("debug/examples");
     for krate in WITH_EXAMPLES {
         for example in examples_of(krate)? {

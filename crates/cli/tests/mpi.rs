@@ -1,5 +1,5 @@
-//! Runs on several processes that `mpirun` starts. `cargo xtask test --only mpi` runs these tests: they need the feature
-//! `mpi`, and an MPI.
+//! Runs on several processes that `mpirun` starts. `cargo xtask test` runs these tests where there is an MPI: they need
+//! the feature `mpi`.
 
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 

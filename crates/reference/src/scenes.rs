@@ -140,13 +140,13 @@ const BATCH: Batch = Batch {
 };
 
 /// x/z and y/z of the ray that lands on a pixel. Where no ray does, one half as far again off the
-/// axis as the lens shows, in that direction.
-fn slope_of(camera: &Camera, [x, y]: [f64; 2]) -> [f64; 2] {
+/// axis as the lens shows, in that direction. `reach` is the [`Lens::max_radius`](dapple_scene::Lens::max_radius), which
+/// takes long to find.
+fn slope_of(camera: &Camera, reach: f64, [x, y]: [f64; 2]) -> [f64; 2] {
     let (a, b) = ((x - camera.cx) / camera.fx, (y - camera.cy) / camera.fy);
     if camera.lens.is_identity() {
         return [a, b];
     }
-    let reach = camera.lens.max_radius();
     match camera.lens.undistort_within(a, b, reach) {
         Some((a, b)) => [a, b],
         None => [a, b].map(|v| 1.5 * reach * v / a.hypot(b)),
@@ -156,6 +156,7 @@ fn slope_of(camera: &Camera, [x, y]: [f64; 2]) -> [f64; 2] {
 /// Appends a batch to the splats.
 fn scatter(splats: &mut Splats, random: &mut Random, camera: &Camera, batch: Batch) {
     let world_from_camera = camera.camera_from_world.rotation.conjugate();
+    let reach = camera.lens.max_radius();
     let strata = random.permutation(batch.count);
     for stratum in strata {
         let [near, far] = batch.depth;
@@ -163,7 +164,7 @@ fn scatter(splats: &mut Splats, random: &mut Random, camera: &Camera, batch: Bat
         let z = near + (far - near) * t;
         let x = random.uniform(batch.window[0], batch.window[1]);
         let y = random.uniform(batch.window[2], batch.window[3]);
-        let p = panoramas::point_at(camera, [x, y], z);
+        let p = panoramas::point_at(camera, reach, [x, y], z);
         let mean = world_from_camera * (p - camera.camera_from_world.translation);
         splats.means.push(mean.as_vec3().to_array());
         let world_per_pixel = z.abs() / camera.fx;

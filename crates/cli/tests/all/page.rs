@@ -166,6 +166,11 @@ pub fn chromium() -> Option<PathBuf> {
     found
 }
 
+/// Size of the window.
+const WINDOW: &str = "--window-size=1000,700";
+/// Kernels of a page that run on the CPU take seconds a picture: a small window is drawn sooner.
+const SMALL_WINDOW: &str = "--window-size=560,420";
+
 /// Chromium with one page.
 pub struct Browser {
     child: Child,
@@ -179,12 +184,16 @@ pub struct Browser {
 impl Browser {
     /// Opens Chromium with a profile in `scratch`.
     pub fn open(chromium: &Path, scratch: &Path) -> Self {
-        Self::open_with(chromium, scratch, &["--disable-gpu"])
+        Self::open_with(chromium, scratch, &["--disable-gpu", WINDOW])
     }
 
     /// Opens Chromium with WebGL on the CPU, otherwise as [`Self::open`].
     pub fn open_drawing(chromium: &Path, scratch: &Path) -> Self {
-        let options = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"];
+        let options = [
+            "--use-angle=swiftshader",
+            "--enable-unsafe-swiftshader",
+            WINDOW,
+        ];
         Self::open_with(chromium, scratch, &options)
     }
 
@@ -198,6 +207,7 @@ impl Browser {
             "--enable-features=Vulkan",
             "--use-vulkan=swiftshader",
             "--ignore-gpu-blocklist",
+            SMALL_WINDOW,
         ];
         Self::open_with(chromium, scratch, &options)
     }
@@ -206,7 +216,7 @@ impl Browser {
         let child = Command::new(chromium)
             .args(["--headless=new", "--no-sandbox", "--no-first-run"])
             .args(options)
-            .args(["--remote-debugging-port=0", "--window-size=1000,700"])
+            .arg("--remote-debugging-port=0")
             .arg(format!("--user-data-dir={}", scratch.display()))
             .arg("about:blank")
             .stdout(Stdio::null())

@@ -27,13 +27,13 @@ pub(super) fn all() -> Vec<TestScene> {
 /// Names of scenes with Gaussians across the left and right edge, one a model.
 pub const SEAMS: [&str; 2] = ["panorama_seam", "cylinder_seam"];
 
-/// Returns the point of this depth that lands on a pixel, in camera coordinates.
-pub(super) fn point_at(camera: &Camera, place: [f64; 2], depth: f64) -> DVec3 {
+/// Returns the point of this depth that lands on a pixel, in camera coordinates; `reach` is that of the lens.
+pub(super) fn point_at(camera: &Camera, reach: f64, place: [f64; 2], depth: f64) -> DVec3 {
     if !camera.lens.is_perspective() {
         let ray = Rays::new(camera).ray(place.into());
         return ray.unwrap_or_default() * depth;
     }
-    let [a, b] = slope_of(camera, place);
+    let [a, b] = slope_of(camera, reach, place);
     DVec3::new(a * depth, b * depth, depth)
 }
 
