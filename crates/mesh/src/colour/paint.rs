@@ -1,7 +1,8 @@
 //! Colours of surface points from photos.
 //!
 //! The score of a photo at a point is the cosine of its ray times its resolution there. The colour is the mean of the
-//! photos that see the point, with weights score^4. Weights are continuous along the surface, so that colours have no
+//! photos that see the point, with weights score^2: with higher powers fewer photos count, and their exposures and
+//! reflections show; with lower ones detail becomes soft. Weights are continuous along the surface, so that colours have no
 //! seams where the best photo changes.
 
 use crate::mesh::Mesh;
@@ -128,7 +129,7 @@ pub fn paint(
                 // The sums of a spot are in the order of the photos.
                 for sight in &sights {
                     if let Some((score, place)) = sight.score(spot) {
-                        let weight = score.powi(4);
+                        let weight = score * score;
                         sum.0 += sampled(&sight.photo, place) * weight;
                         sum.1 += weight;
                     }
@@ -250,7 +251,7 @@ impl<'a> Sight<'a> {
             .min(Vec2::new(width as f32, height as f32) - place)
             .min_element();
         let fade = (rim / FADE).clamp(0.01, 1.0);
-        // In units of the tolerance, so that the fourth power of a score is neither too large nor too small.
+        // In units of the tolerance, so that the square of a score is neither too large nor too small.
         let resolution = tolerance * self.camera.mean_focal() / depth;
         Some((cosine * fade * resolution, place))
     }

@@ -7,7 +7,7 @@ mod samples;
 mod sparse;
 
 pub use compare::{Comparison, Rules, Share, compare, extent};
-pub use photos::{PhotoScore, picture, score_photos};
+pub use photos::{Fidelity, PhotoScore, picture, score_photos};
 pub use samples::{samples, thinned};
 pub use sparse::{
     CERTAIN, SparseDistance, SparsePoint, SparseScore, sparse_distances, sparse_score, to_triangle,

@@ -1,17 +1,46 @@
 //! A mesh against photos: PSNR of its renders.
 
-use crate::colour::{sampled, to_bytes};
+use crate::colour::{ColourMap, Reduced, sampled, to_bytes};
 use crate::mesh::Mesh;
 use crate::raster::{NOTHING, rasterize};
 use crate::view::{PhotoSource, Pinhole};
 use dapple_base::Result;
-use dapple_scene::Photo;
+use dapple_scene::{Camera, Photo};
 use glam::{Vec2, Vec3};
 use rayon::prelude::*;
 
-/// Renders the colours of a mesh; `background` where there is no triangle. Returns the picture, and true for each pixel
-/// with a triangle.
+/// Samples along each side of a pixel.
+const SAMPLES: usize = 3;
+
+/// Renders the colours of a mesh, `[height, width]`, and returns the picture and whether a pixel shows the mesh. A pixel has
+/// nine samples, because a pixel of a photo is a mean over its area. If half of the samples or more are on
+/// triangles, the pixel is the mean of these; otherwise it is `background`.
 pub fn picture(mesh: &Mesh, camera: &Pinhole, background: [u8; 3]) -> (Photo, Vec<bool>) {
+    let samples = colours(mesh, &camera.enlarged(SAMPLES));
+    let [width, height] = camera.size;
+    let pixel = |i: usize| {
+        let first = (i / width * width * SAMPLES + i % width) * SAMPLES;
+        let rows = (0..SAMPLES).map(|row| first + row * width * SAMPLES);
+        let (mut sum, mut count) = (Vec3::ZERO, 0);
+        for colour in rows.flat_map(|row| samples[row..row + SAMPLES].iter().flatten()) {
+            sum += *colour;
+            count += 1;
+        }
+        let is_covered = 2 * count >= SAMPLES * SAMPLES;
+        let colour = match is_covered {
+            true => to_bytes(sum / count as f32),
+            false => background,
+        };
+        (colour, is_covered)
+    };
+    let pixels = (0..width * height).into_par_iter().map(pixel);
+    let (rgb, covered): (Vec<[u8; 3]>, Vec<bool>) = pixels.unzip();
+    let photo = Photo::from_rgb(width as u32, height as u32, rgb.into_flattened());
+    (photo, covered)
+}
+
+/// Returns the colour of a mesh in the middle of each pixel, 0 to 255, `[height, width]`; `None` without a triangle.
+fn colours(mesh: &Mesh, camera: &Pinhole) -> Vec<Option<Vec3>> {
     let raster = rasterize(mesh, camera);
     let width = camera.size[0];
     let page = mesh.texture.as_ref().map(|texture| {
@@ -21,7 +50,7 @@ pub fn picture(mesh: &Mesh, camera: &Pinhole, background: [u8; 3]) -> (Photo, Ve
     let colour = |i: usize| {
         let t = raster.triangle[i];
         if t == NOTHING {
-            return background;
+            return None;
         }
         let t = t as usize;
         let middle = Vec2::new((i % width) as f32 + 0.5, (i / width) as f32 + 0.5);
@@ -31,30 +60,23 @@ pub fn picture(mesh: &Mesh, camera: &Pinhole, background: [u8; 3]) -> (Photo, Ve
             let [a, b, c] = texture.corners[t];
             let place = a * shares.x + b * shares.y + c * shares.z;
             let size = Vec2::new(page.width as f32, page.height as f32);
-            return to_bytes(sampled(page, place * size));
+            return Some(sampled(page, place * size));
         }
         if mesh.colours.len() == mesh.positions.len() {
             let [a, b, c] =
                 mesh.triangles[t].map(|v| Vec3::from(mesh.colours[v as usize].map(f32::from)));
-            return to_bytes(a * shares.x + b * shares.y + c * shares.z);
+            return Some(a * shares.x + b * shares.y + c * shares.z);
         }
         let facing = mesh
             .cross(t)
             .normalize_or_zero()
             .dot((camera.centre - point).normalize_or_zero());
-        to_bytes(Vec3::splat(40.0 + 200.0 * facing.abs()))
+        Some(Vec3::splat(40.0 + 200.0 * facing.abs()))
     };
-    let rgb: Vec<[u8; 3]> = (0..raster.triangle.len())
+    (0..raster.triangle.len())
         .into_par_iter()
         .map(colour)
-        .collect();
-    let covered = raster.triangle.iter().map(|&t| t != NOTHING).collect();
-    let photo = Photo::from_rgb(
-        camera.size[0] as u32,
-        camera.size[1] as u32,
-        rgb.into_flattened(),
-    );
-    (photo, covered)
+        .collect()
 }
 
 /// Returns the barycentric coordinates of a point in the plane of a triangle.
@@ -66,51 +88,75 @@ fn barycentric([a, b, c]: [Vec3; 3], p: Vec3) -> Vec3 {
     Vec3::new(u, v, 1.0 - u - v).clamp(Vec3::ZERO, Vec3::ONE)
 }
 
+/// PSNR of a picture at a photo, over the pixels with a triangle.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fidelity {
+    /// PSNR, dB.
+    pub psnr: f64,
+    /// PSNR after the picture is brought to the exposure of the photo by a [`ColourMap`], dB. A texture has one exposure,
+    /// photos have several.
+    pub matched: f64,
+}
+
 /// Score of a mesh at one photo.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PhotoScore {
-    /// PSNR over all pixels, dB; pixels without a triangle are black.
+    /// PSNR of the mesh over all pixels, dB; pixels without a triangle are black.
     pub psnr: f64,
-    /// PSNR over the pixels with a triangle, dB.
-    pub psnr_covered: f64,
     /// Share of the pixels with a triangle.
     pub covered: f64,
+    /// The mesh.
+    pub mesh: Fidelity,
+    /// The splats.
+    pub splats: Option<Fidelity>,
 }
 
-/// Scores renders of a mesh against some of the photos.
+/// Scores renders of a mesh against some of the photos, and beside them the renders that `splats` returns.
 ///
 /// # Errors
-/// A photo that cannot be read.
+/// A photo that cannot be read; an error of `splats`.
 pub fn score_photos(
     mesh: &Mesh,
     photos: &dyn PhotoSource,
+    splats: &mut dyn FnMut(&Camera) -> Result<Option<Photo>>,
     indices: &[usize],
 ) -> Result<Vec<PhotoScore>> {
     let score = |&index: &usize| {
         let (camera, photo) = photos.photo(index)?;
         let (render, covered) = picture(mesh, &Pinhole::new(&camera), [0; 3]);
-        let (mut all, mut inside, mut count) = (0.0, 0.0, 0usize);
-        for (i, &is_covered) in covered.iter().enumerate() {
-            let error: f64 = (0..3)
-                .map(|k| {
-                    (f64::from(render.rgb[3 * i + k]) - f64::from(photo.rgb[3 * i + k])).powi(2)
-                })
-                .sum();
-            all += error;
-            if is_covered {
-                inside += error;
-                count += 1;
-            }
-        }
-        let psnr = |sum: f64, pixels: usize| {
-            let mean = sum / (3 * pixels.max(1)) as f64 / (255.0 * 255.0);
-            -10.0 * mean.max(1e-10).log10()
-        };
+        let count = covered.iter().filter(|&&is_covered| is_covered).count();
         Ok(PhotoScore {
-            psnr: psnr(all, covered.len()),
-            psnr_covered: psnr(inside, count),
+            psnr: psnr(&render, &photo, |_| true),
             covered: count as f64 / covered.len().max(1) as f64,
+            mesh: fidelity(render, &photo, &covered),
+            splats: splats(&camera)?.map(|render| fidelity(render, &photo, &covered)),
         })
     };
     indices.iter().map(score).collect()
+}
+
+/// Scores a picture at a photo where `covered` is true.
+fn fidelity(picture: Photo, photo: &Photo, covered: &[bool]) -> Fidelity {
+    let mask = covered.iter().map(|&is_covered| 255 * u8::from(is_covered));
+    let picture = Photo {
+        mask: Some(mask.collect()),
+        ..picture
+    };
+    let map = ColourMap::between(&Reduced::of_photo(&picture), &Reduced::of_photo(photo));
+    Fidelity {
+        psnr: psnr(&picture, photo, |i| covered[i]),
+        matched: psnr(&map.photo(&picture), photo, |i| covered[i]),
+    }
+}
+
+/// Returns the PSNR of a picture over some pixels, dB.
+fn psnr(picture: &Photo, photo: &Photo, counts: impl Fn(usize) -> bool) -> f64 {
+    let square = |(a, b): (&u8, &u8)| (f64::from(*a) - f64::from(*b)).powi(2);
+    let pixels = picture.rgb.chunks_exact(3).zip(photo.rgb.chunks_exact(3));
+    let pixels = pixels.enumerate().filter(|&(i, _)| counts(i));
+    let (sum, count) = pixels.fold((0.0, 0usize), |(sum, count), (_, (a, b))| {
+        (sum + a.iter().zip(b).map(square).sum::<f64>(), count + 1)
+    });
+    let mean = sum / (3 * count.max(1)) as f64 / (255.0 * 255.0);
+    -10.0 * mean.max(1e-10).log10()
 }

@@ -23,7 +23,7 @@ use dapple_mesh::colour::{
     Matched, Reduced, TOLERANCE, TextureOptions, Unseen, colour_vertices, texture,
 };
 use dapple_mesh::files::About;
-use dapple_mesh::judge::{CERTAIN, score_photos, sparse_score};
+use dapple_mesh::judge::{CERTAIN, Fidelity, PhotoScore, score_photos, sparse_score};
 use dapple_mesh::refine::{RefineOptions, refine};
 use dapple_mesh::surface::{drop_unseen, drop_unsupported, fill_holes, simplify};
 use dapple_mesh::volume::{ByLevel, PlanOptions};
@@ -157,7 +157,7 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
         Ok::<_, Error>((inputs?, opened?))
     })?;
     let engine = args.device.holding(opened, &inputs.splats, console)?;
-    let (fused, renders) = fused(args, &inputs, engine, console)?;
+    let (fused, mut renders) = fused(args, &inputs, engine, console)?;
     let voxel = fused.plan.grid.voxel;
     let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
     let truncation = fused.levels.length(fused.plan.grid.truncation);
@@ -192,7 +192,7 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
         let has_texture = format.holds_texture() && args.texture_size > 0;
         let mut mesh = simplified(mesh, args, has_texture, console);
         let photos = inputs.photos();
-        let photos = inputs.exposed(args, &photos, &renders, console);
+        let photos = inputs.exposed(args, &photos, renders.colours(), console);
         coloured(
             &mut mesh,
             &inputs,
@@ -200,9 +200,10 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
             (args, &by_level, has_texture),
             console,
         )?;
+        drop(photos);
         writing::write(&mesh, &about, out)?;
         if args.score {
-            score(&mesh, &inputs, &cameras, console)?;
+            score(&mesh, &inputs, &mut renders, &cameras, console)?;
         }
         console.outcome(&format!(
             "{} triangles in {}",
@@ -224,13 +225,13 @@ fn depth_kind(args: &Args, engine: &mut dyn Engine, console: &Console) -> DepthK
     args.depth
 }
 
-/// Renders and fuses the depths, and prints the plan. Also returns the colours of the renders.
+/// Renders and fuses the depths, and prints the plan. Also returns the renders.
 fn fused(
     args: &Args,
     inputs: &Inputs,
     mut engine: BoxedEngine,
     console: &Console,
-) -> Result<(Fused, Vec<Option<Reduced>>)> {
+) -> Result<(Fused, Renders)> {
     engine.upload(&inputs.splats, None)?;
     let cameras: Vec<Camera> = inputs
         .dataset
@@ -282,7 +283,7 @@ fn fused(
             fused.reduced, args.max_memory
         ));
     }
-    Ok((fused, renders.into_colours()))
+    Ok((fused, renders))
 }
 
 /// Removes what no camera sees, fills small holes, and prints the topology.
@@ -381,23 +382,38 @@ fn coloured(
 }
 
 /// Prints scores at the held-out photos and the distance to the sparse points.
-fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -> Result<()> {
+fn score(
+    mesh: &Mesh,
+    inputs: &Inputs,
+    renders: &mut Renders,
+    cameras: &[Pinhole],
+    console: &Console,
+) -> Result<()> {
     let dataset = &inputs.dataset;
     let split = inputs.config.data.split_all_views(dataset);
     let photos = Photos::new(dataset, &split.eval);
     let indices: Vec<usize> = (0..photos.count()).collect();
-    let scores = score_photos(mesh, &photos, &indices)?;
+    let mut splats = |camera: &Camera| renders.picture(camera).map(Some);
+    let scores = score_photos(mesh, &photos, &mut splats, &indices)?;
     if !scores.is_empty() {
         let count = scores.len() as f64;
-        let mean = |of: fn(&dapple_mesh::judge::PhotoScore) -> f64| {
-            scores.iter().map(of).sum::<f64>() / count
-        };
+        let mean = |of: fn(&PhotoScore) -> f64| scores.iter().map(of).sum::<f64>() / count;
         console.data(&format!(
             "held-out photos   {} of them: PSNR {:.2} dB, {:.2} dB where the mesh is, which is {:.1} % of the pixels",
             scores.len(),
             mean(|s| s.psnr),
-            mean(|s| s.psnr_covered),
+            mean(|s| s.mesh.psnr),
             100.0 * mean(|s| s.covered)
+        ))?;
+        let of_splats = |of: fn(&Fidelity) -> f64| {
+            let values = scores.iter().filter_map(|score| score.splats.as_ref());
+            values.map(of).sum::<f64>() / count
+        };
+        console.data(&format!(
+            "                  the splats there: {:.2} dB; in the exposure of each photo: mesh {:.2} dB, splats {:.2} dB",
+            of_splats(|s| s.psnr),
+            mean(|s| s.mesh.matched),
+            of_splats(|s| s.matched)
         ))?;
     }
     let points = sparse_points(dataset, cameras);
