@@ -71,7 +71,7 @@ pub fn refine(
 ) -> Result<Refined> {
     let mut done = Refined::default();
     let before = mesh.positions.clone();
-    progress.start("matching photos", ROUNDS.len() as u64);
+    progress.start("rounds of matching photos", ROUNDS.len() as u64);
     let mut shots = Vec::with_capacity(photos.count());
     for index in 0..photos.count() {
         stop_if_wanted(progress)?;
