@@ -72,16 +72,6 @@ impl Pinhole {
         }
     }
 
-    /// Returns the camera with more pixels in the same image: `factor` times as many along each side.
-    pub fn enlarged(&self, factor: usize) -> Self {
-        Self {
-            focal: self.focal * factor as f32,
-            principal: self.principal * factor as f32,
-            size: self.size.map(|side| side * factor),
-            ..*self
-        }
-    }
-
     /// Returns the point in camera coordinates.
     pub fn to_camera(&self, world: Vec3) -> Vec3 {
         self.rotation * world + self.translation

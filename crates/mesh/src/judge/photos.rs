@@ -16,37 +16,39 @@ const SAMPLES: usize = 3;
 /// nine samples, because a pixel of a photo is a mean over its area. If half of the samples or more are on
 /// triangles, the pixel is the mean of these; otherwise it is `background`.
 pub fn picture(mesh: &Mesh, camera: &Pinhole, background: [u8; 3]) -> (Photo, Vec<bool>) {
-    let samples = colours(mesh, &camera.enlarged(SAMPLES));
-    let [width, height] = camera.size;
-    let pixel = |i: usize| {
-        let first = (i / width * width * SAMPLES + i % width) * SAMPLES;
-        let rows = (0..SAMPLES).map(|row| first + row * width * SAMPLES);
-        let (mut sum, mut count) = (Vec3::ZERO, 0);
-        for colour in rows.flat_map(|row| samples[row..row + SAMPLES].iter().flatten()) {
-            sum += *colour;
-            count += 1;
-        }
-        let is_covered = 2 * count >= SAMPLES * SAMPLES;
-        let colour = match is_covered {
-            true => to_bytes(sum / count as f32),
-            false => background,
-        };
-        (colour, is_covered)
-    };
-    let pixels = (0..width * height).into_par_iter().map(pixel);
-    let (rgb, covered): (Vec<[u8; 3]>, Vec<bool>) = pixels.unzip();
-    let photo = Photo::from_rgb(width as u32, height as u32, rgb.into_flattened());
-    (photo, covered)
-}
-
-/// Returns the colour of a mesh in the middle of each pixel, 0 to 255, `[height, width]`; `None` without a triangle.
-fn colours(mesh: &Mesh, camera: &Pinhole) -> Vec<Option<Vec3>> {
-    let raster = rasterize(mesh, camera);
-    let width = camera.size[0];
     let page = mesh.texture.as_ref().map(|texture| {
         let [w, h] = texture.size;
         Photo::from_rgb(w, h, texture.rgb.clone())
     });
+    let [width, height] = camera.size;
+    let mut sums = vec![(Vec3::ZERO, 0); width * height];
+    // A sample of all pixels at a time, so that memory is that of one image.
+    for sample in 0..SAMPLES * SAMPLES {
+        let place = Vec2::new((sample % SAMPLES) as f32, (sample / SAMPLES) as f32);
+        let shifted = Pinhole {
+            principal: camera.principal + 0.5 - (place + 0.5) / SAMPLES as f32,
+            ..*camera
+        };
+        let colours = colours(mesh, page.as_ref(), &shifted);
+        for ((sum, count), colour) in sums.iter_mut().zip(colours) {
+            *sum += colour.unwrap_or_default();
+            *count += usize::from(colour.is_some());
+        }
+    }
+    let pixel = |(sum, count): (Vec3, usize)| match 2 * count >= SAMPLES * SAMPLES {
+        true => (to_bytes(sum / count as f32), true),
+        false => (background, false),
+    };
+    let (rgb, covered): (Vec<[u8; 3]>, Vec<bool>) = sums.into_iter().map(pixel).unzip();
+    let photo = Photo::from_rgb(width as u32, height as u32, rgb.into_flattened());
+    (photo, covered)
+}
+
+/// Returns the colour of a mesh with this texture in the middle of each pixel, 0 to 255, `[height, width]`; `None` without
+/// a triangle.
+fn colours(mesh: &Mesh, page: Option<&Photo>, camera: &Pinhole) -> Vec<Option<Vec3>> {
+    let raster = rasterize(mesh, camera);
+    let width = camera.size[0];
     let colour = |i: usize| {
         let t = raster.triangle[i];
         if t == NOTHING {
@@ -56,7 +58,7 @@ fn colours(mesh: &Mesh, camera: &Pinhole) -> Vec<Option<Vec3>> {
         let middle = Vec2::new((i % width) as f32 + 0.5, (i / width) as f32 + 0.5);
         let point = camera.to_world(camera.ray(middle) * raster.depth[i]);
         let shares = barycentric(mesh.corners(t), point);
-        if let (Some(page), Some(texture)) = (&page, &mesh.texture) {
+        if let (Some(page), Some(texture)) = (page, &mesh.texture) {
             let [a, b, c] = texture.corners[t];
             let place = a * shares.x + b * shares.y + c * shares.z;
             let size = Vec2::new(page.width as f32, page.height as f32);

@@ -157,7 +157,10 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
         Ok::<_, Error>((inputs?, opened?))
     })?;
     let engine = args.device.holding(opened, &inputs.splats, console)?;
-    let (fused, mut renders) = fused(args, &inputs, engine, console)?;
+    let (fused, renders) = fused(args, &inputs, engine, console)?;
+    let (renders, engine) = renders.into_parts();
+    // Only scores use it again.
+    let engine = args.score.then_some(engine);
     let voxel = fused.plan.grid.voxel;
     let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
     let truncation = fused.levels.length(fused.plan.grid.truncation);
@@ -192,7 +195,7 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
         let has_texture = format.holds_texture() && args.texture_size > 0;
         let mut mesh = simplified(mesh, args, has_texture, console);
         let photos = inputs.photos();
-        let photos = inputs.exposed(args, &photos, renders.colours(), console);
+        let photos = inputs.exposed(args, &photos, &renders, console);
         coloured(
             &mut mesh,
             &inputs,
@@ -200,10 +203,9 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
             (args, &by_level, has_texture),
             console,
         )?;
-        drop(photos);
         writing::write(&mesh, &about, out)?;
-        if args.score {
-            score(&mesh, &inputs, &mut renders, &cameras, console)?;
+        if let Some(engine) = engine {
+            score(&mesh, &inputs, engine, &cameras, console)?;
         }
         console.outcome(&format!(
             "{} triangles in {}",
@@ -385,7 +387,7 @@ fn coloured(
 fn score(
     mesh: &Mesh,
     inputs: &Inputs,
-    renders: &mut Renders,
+    mut engine: BoxedEngine,
     cameras: &[Pinhole],
     console: &Console,
 ) -> Result<()> {
@@ -393,7 +395,10 @@ fn score(
     let split = inputs.config.data.split_all_views(dataset);
     let photos = Photos::new(dataset, &split.eval);
     let indices: Vec<usize> = (0..photos.count()).collect();
-    let mut splats = |camera: &Camera| renders.picture(camera).map(Some);
+    let mut splats = |camera: &Camera| {
+        let rendered = engine.render(camera, &inputs.settings)?;
+        Ok(Some(rendered.photo()))
+    };
     let scores = score_photos(mesh, &photos, &mut splats, &indices)?;
     if !scores.is_empty() {
         let count = scores.len() as f64;

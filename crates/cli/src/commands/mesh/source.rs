@@ -63,22 +63,9 @@ impl Renders {
         }
     }
 
-    /// Returns the colours of the renders by camera.
-    pub fn colours(&self) -> &[Option<Reduced>] {
-        &self.colours
-    }
-
-    /// Renders the colours from a camera.
-    ///
-    /// # Errors
-    /// See [`Engine::render`](dapple::contract::Engine::render).
-    pub fn picture(&mut self, camera: &Camera) -> Result<Photo> {
-        let settings = RenderSettings {
-            depth: false,
-            surface: false,
-            ..self.settings
-        };
-        Ok(self.engine.render(camera, &settings)?.photo())
+    /// Returns the colours of the renders by camera, and the engine.
+    pub fn into_parts(self) -> (Vec<Option<Reduced>>, BoxedEngine) {
+        (self.colours, self.engine)
     }
 }
 
