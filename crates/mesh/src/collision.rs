@@ -50,7 +50,7 @@ pub fn collision(mesh: &Mesh, triangles: usize) -> Option<Mesh> {
         .collect();
     keys.par_sort_unstable();
     keys.dedup();
-    let blocks = Blocks::of_keys(keys);
+    let blocks = Blocks::of_keys(&keys);
     let distance = (0..blocks.len() * VOXELS).into_par_iter().map(|i| {
         let (key, i) = (blocks.keys[i / VOXELS], (i % VOXELS) as i32);
         let inner = IVec3::new(i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE);

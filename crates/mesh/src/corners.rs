@@ -2,6 +2,8 @@
 
 use crate::mesh::Mesh;
 use rayon::prelude::*;
+use std::mem;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Corners of all triangles, by vertex. Corner c is that of triangle c / 3.
 pub(crate) struct Corners<'a> {
@@ -42,6 +44,36 @@ impl OpenEdge {
     }
 }
 
+/// Numbers that several threads change.
+pub(crate) fn atomics(values: Vec<u32>) -> Vec<AtomicU32> {
+    values.into_iter().map(AtomicU32::new).collect()
+}
+
+/// Returns the numbers of [`atomics`].
+pub(crate) fn plain(values: Vec<AtomicU32>) -> Vec<u32> {
+    values.into_iter().map(AtomicU32::into_inner).collect()
+}
+
+/// Sorts consecutive parts of a list, given the start of each and the end of the last.
+fn sort_parts(list: &mut [u32], starts: &[u32]) {
+    /// Parts of one task.
+    const PARTS: usize = 1 << 12;
+    let (mut rest, mut tasks) = (list, Vec::new());
+    for first in (0..starts.len() - 1).step_by(PARTS) {
+        let bounds = &starts[first..starts.len().min(first + PARTS + 1)];
+        let length = bounds[bounds.len() - 1] - bounds[0];
+        let (own, after) = mem::take(&mut rest).split_at_mut(length as usize);
+        tasks.push((own, bounds));
+        rest = after;
+    }
+    tasks.into_par_iter().for_each(|(own, bounds)| {
+        for part in bounds.windows(2) {
+            let [start, end] = [0, 1].map(|i| (part[i] - bounds[0]) as usize);
+            own[start..end].sort_unstable();
+        }
+    });
+}
+
 impl<'a> Corners<'a> {
     /// Sorts the corners of all triangles of a mesh.
     pub fn from_mesh(mesh: &'a Mesh) -> Self {
@@ -51,19 +83,24 @@ impl<'a> Corners<'a> {
     /// Sorts the corners of all triangles. The indices of their vertices are below `vertices`.
     pub fn new(triangles: &'a [[u32; 3]], vertices: usize) -> Self {
         let of_corners = triangles.as_flattened();
-        let mut starts = vec![0; vertices + 1];
-        for &v in of_corners {
-            starts[v as usize + 1] += 1;
-        }
+        let add_one = |to: &[AtomicU32], v: usize| to[v].fetch_add(1, Relaxed);
+        let counts = atomics(vec![0; vertices + 1]);
+        of_corners.par_iter().for_each(|&v| {
+            add_one(&counts, v as usize + 1);
+        });
+        let mut starts = plain(counts);
         for v in 1..starts.len() {
             starts[v] += starts[v - 1];
         }
-        let mut next = starts.clone();
-        let mut corners = vec![0; of_corners.len()];
-        for (corner, &v) in of_corners.iter().enumerate() {
-            corners[next[v as usize] as usize] = corner as u32;
-            next[v as usize] += 1;
-        }
+        let next = atomics(starts.clone());
+        let corners = atomics(vec![0; of_corners.len()]);
+        of_corners.par_iter().enumerate().for_each(|(corner, &v)| {
+            let place = add_one(&next, v as usize);
+            corners[place as usize].store(corner as u32, Relaxed);
+        });
+        let mut corners = plain(corners);
+        // Threads have filled the list of a vertex in any order.
+        sort_parts(&mut corners, &starts);
         Self {
             triangles,
             starts,

@@ -1,8 +1,9 @@
 //! The mesh: positions, triangles, and optional normals, colours and texture.
 
-use crate::corners::Corners;
+use crate::corners::{Corners, atomics};
 use glam::{Vec2, Vec3};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Picture on a mesh.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,27 +52,25 @@ impl Mesh {
 
     /// Computes the normals: means over the triangles of a vertex, weighted by their angle at the vertex.
     pub fn compute_normals(&mut self) {
-        let mut normals = vec![Vec3::ZERO; self.positions.len()];
-        for (t, triangle) in self.triangles.iter().enumerate() {
-            let Some(normal) = self.cross(t).try_normalize() else {
-                continue;
-            };
+        self.normals = self.normals_at(&Corners::from_mesh(self));
+    }
+
+    /// Returns the normals, see [`Self::compute_normals`], given the corners of this mesh.
+    pub(crate) fn normals_at(&self, corners: &Corners<'_>) -> Vec<Vec3> {
+        let part = |&corner: &u32| {
+            let (t, k) = (corner as usize / 3, corner as usize % 3);
+            let normal = self.cross(t).try_normalize()?;
             let corners = self.corners(t);
-            for k in 0..3 {
-                let (a, b) = (
-                    corners[(k + 1) % 3] - corners[k],
-                    corners[(k + 2) % 3] - corners[k],
-                );
-                let angle = a.angle_between(b);
-                if angle.is_finite() {
-                    normals[triangle[k] as usize] += normal * angle;
-                }
-            }
-        }
-        self.normals = normals
-            .into_par_iter()
-            .map(|n| n.try_normalize().unwrap_or(Vec3::Z))
-            .collect();
+            let [a, b] = [1, 2].map(|by| corners[(k + by) % 3] - corners[k]);
+            let angle = a.angle_between(b);
+            angle.is_finite().then(|| normal * angle)
+        };
+        let vertices = (0..self.positions.len() as u32).into_par_iter();
+        let normals = vertices.map(|v| {
+            let sum: Vec3 = corners.of(v).iter().filter_map(part).sum();
+            sum.try_normalize().unwrap_or(Vec3::Z)
+        });
+        normals.collect()
     }
 
     /// Adds the positions and triangles of another mesh; both have nothing else.
@@ -84,31 +83,31 @@ impl Mesh {
 
     /// Keeps the triangles for which `keep` is true, and removes positions without triangles. Discards a texture.
     #[must_use]
-    pub fn filtered(&self, keep: impl Fn(usize) -> bool) -> Self {
-        let kept = (0..self.triangles.len()).filter(|&t| keep(t));
-        let triangles: Vec<[u32; 3]> = kept.map(|t| self.triangles[t]).collect();
-        let mut index = vec![u32::MAX; self.positions.len()];
-        for &i in triangles.as_flattened() {
-            index[i as usize] = 0;
-        }
-        let is_used = |i: &u32| index[*i as usize] == 0;
-        let used: Vec<u32> = (0..index.len() as u32).filter(is_used).collect();
-        for (new, &old) in used.iter().enumerate() {
-            index[old as usize] = new as u32;
-        }
-        let triangles = triangles.iter().map(|t| t.map(|i| index[i as usize]));
+    pub fn filtered(&self, keep: impl Fn(usize) -> bool + Sync) -> Self {
+        let kept = (0..self.triangles.len()).into_par_iter();
+        let kept = kept.filter(|&t| keep(t)).map(|t| self.triangles[t]);
+        let triangles: Vec<[u32; 3]> = kept.collect();
+        let index = atomics(vec![u32::MAX; self.positions.len()]);
+        let at = |i: u32| &index[i as usize];
+        let corners = triangles.as_flattened().par_iter();
+        corners.for_each(|&i| at(i).store(0, Relaxed));
+        let all = (0..index.len() as u32).into_par_iter();
+        let used: Vec<u32> = all.filter(|&i| at(i).load(Relaxed) == 0).collect();
+        let numbered = used.par_iter().enumerate();
+        numbered.for_each(|(new, &old)| at(old).store(new as u32, Relaxed));
+        let triangles = triangles.par_iter();
         Self {
-            triangles: triangles.collect(),
+            triangles: triangles.map(|t| t.map(|i| at(i).load(Relaxed))).collect(),
             ..self.gathered(&used)
         }
     }
 
     /// Returns the vertices of these indices, without triangles.
     pub(crate) fn gathered(&self, vertices: &[u32]) -> Self {
-        fn of<T: Copy>(values: &[T], vertices: &[u32]) -> Vec<T> {
+        fn of<T: Copy + Send + Sync>(values: &[T], vertices: &[u32]) -> Vec<T> {
             match values.is_empty() {
                 true => Vec::new(),
-                false => vertices.iter().map(|&i| values[i as usize]).collect(),
+                false => vertices.par_iter().map(|&i| values[i as usize]).collect(),
             }
         }
         Self {
@@ -140,7 +139,7 @@ impl Topology {
     pub fn from_mesh(mesh: &Mesh) -> Self {
         let corners = Corners::from_mesh(mesh);
         let mut found = Self::default();
-        let mut rims = Sets::new(mesh.positions.len());
+        let rims = Sets::new(mesh.positions.len());
         let mut on_rim = Vec::new();
         for open in corners.open_edges() {
             if open.is_border() {
@@ -221,46 +220,60 @@ pub fn split_fans(mesh: &mut Mesh) -> usize {
 
 /// Returns the number of the connected part of each triangle; parts are numbered by their first triangle.
 pub fn components(mesh: &Mesh) -> Vec<u32> {
-    let mut sets = Sets::new(mesh.positions.len());
-    for &[a, b, c] in &mesh.triangles {
+    let sets = Sets::new(mesh.positions.len());
+    mesh.triangles.par_iter().for_each(|&[a, b, c]| {
         sets.join(a as usize, b as usize);
         sets.join(a as usize, c as usize);
-    }
+    });
+    let roots = mesh.triangles.par_iter();
+    let mut parts: Vec<u32> = roots.map(|t| sets.root(t[0] as usize) as u32).collect();
     let mut number = vec![u32::MAX; mesh.positions.len()];
     let mut next = 0;
-    let parts = mesh.triangles.iter().map(|triangle| {
-        let root = sets.root(triangle[0] as usize);
-        if number[root] == u32::MAX {
-            number[root] = next;
+    for part in &mut parts {
+        let number = &mut number[*part as usize];
+        if *number == u32::MAX {
+            *number = next;
             next += 1;
         }
-        number[root]
-    });
-    parts.collect()
+        *part = *number;
+    }
+    parts
 }
 
-/// Disjoint sets; the root of a set is its least member.
+/// Disjoint sets that several threads join; the root of a set is its least member.
 #[derive(Debug)]
-pub(crate) struct Sets(Vec<u32>);
+pub(crate) struct Sets(Vec<AtomicU32>);
 
 impl Sets {
     /// Makes sets of one member each.
     pub fn new(count: usize) -> Self {
-        Self((0..count as u32).collect())
+        Self(atomics((0..count as u32).collect()))
     }
 
     /// Returns the least member of a set.
-    pub fn root(&mut self, mut i: usize) -> usize {
-        while self.0[i] as usize != i {
-            self.0[i] = self.0[self.0[i] as usize];
-            i = self.0[i] as usize;
+    pub fn root(&self, mut i: usize) -> usize {
+        loop {
+            let above = self.0[i].load(Relaxed);
+            let next = self.0[above as usize].load(Relaxed);
+            if next == above {
+                return above as usize;
+            }
+            // Shorter paths. A member above stays a member above, whatever other threads join.
+            self.0[i].store(next, Relaxed);
+            i = next as usize;
         }
-        i
     }
 
     /// Joins two sets.
-    pub fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.0[a.max(b)] = a.min(b) as u32;
+    pub fn join(&self, mut a: usize, mut b: usize) {
+        loop {
+            (a, b) = (self.root(a), self.root(b));
+            let (low, high) = (a.min(b) as u32, a.max(b) as u32);
+            // Fails if another thread has joined the larger root to a set.
+            let joined = self.0[high as usize].compare_exchange(high, low, Relaxed, Relaxed);
+            if low == high || joined.is_ok() {
+                return;
+            }
+        }
     }
 }

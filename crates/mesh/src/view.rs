@@ -30,11 +30,11 @@ pub trait DepthSource {
 }
 
 /// Source of photos, for colours.
-pub trait PhotoSource {
+pub trait PhotoSource: Sync {
     /// Returns the number of photos.
     fn count(&self) -> usize;
 
-    /// Returns a photo without lens distortion, and its camera.
+    /// Returns a photo without lens distortion, and its camera. Several threads read photos at the same time.
     ///
     /// # Errors
     /// A photo that cannot be read.
@@ -102,10 +102,33 @@ impl Pinhole {
         inside.then(|| place.y as usize * self.size[0] + place.x as usize)
     }
 
+    /// Returns the corners of a box in the image around a ball, camera coordinates. The box is infinite if the ball
+    /// reaches behind the camera; `None` if all of it is there.
+    pub fn around_ball(&self, centre: Vec3, radius: f32) -> Option<[Vec2; 2]> {
+        let (near, far) = (centre.z - radius, centre.z + radius);
+        if near <= 0.0 {
+            return (far > 0.0).then_some([Vec2::NEG_INFINITY, Vec2::INFINITY]);
+        }
+        let side = |k: usize, by: f32| {
+            let edge = centre[k] + by;
+            // The edge is farther out where the ball is near, if it is on the side of the axis to which it moves.
+            let depth = if edge * by > 0.0 { near } else { far };
+            edge / depth * self.focal[k] + self.principal[k]
+        };
+        Some([-radius, radius].map(|by| Vec2::new(side(0, by), side(1, by))))
+    }
+
     /// Returns the mean focal length, pixels.
     pub fn mean_focal(&self) -> f32 {
         (self.focal.x * self.focal.y).sqrt()
     }
+}
+
+/// Returns middle and radius of a ball around points, not the least one; without points the radius is NaN.
+pub(crate) fn ball_around(points: impl Iterator<Item = Vec3>) -> (Vec3, f32) {
+    let bounds = [Vec3::INFINITY, Vec3::NEG_INFINITY];
+    let [low, high] = points.fold(bounds, |[low, high], p| [low.min(p), high.max(p)]);
+    ((low + high) / 2.0, (high - low).length() / 2.0)
 }
 
 /// Reduces depths by the nearest pixel, so that no depth of two surfaces mixes.

@@ -210,31 +210,33 @@ fn shelves(charts: &[Chart], order: &[usize], side: u32, scale: f32) -> Option<V
 
 /// Spreads colours into unknown texels, a step of one texel at a time.
 fn dilate(rgb: &mut [u8], mut known: Vec<bool>, side: usize) {
-    let mut rim: Vec<usize> = (0..known.len()).filter(|&i| !known[i]).collect();
+    let sides = |i: usize| {
+        let (x, y) = (i % side, i / side);
+        let sides = [
+            (x > 0).then(|| i - 1),
+            (x + 1 < side).then_some(i + 1),
+            (y > 0).then(|| i - side),
+            (y + 1 < side).then_some(i + side),
+        ];
+        sides.into_iter().flatten()
+    };
+    let all = (0..known.len()).into_par_iter();
+    let mut rim: Vec<usize> = all.filter(|&i| !known[i]).collect();
     for _ in 0..DILATION {
         let colour = |&i: &usize| {
-            let (x, y) = (i % side, i / side);
-            let sides = [
-                (x > 0).then(|| i - 1),
-                (x + 1 < side).then_some(i + 1),
-                (y > 0).then(|| i - side),
-                (y + 1 < side).then_some(i + side),
-            ];
-            let near = || sides.into_iter().flatten().filter(|&j| known[j]);
+            let near = || sides(i).filter(|&j| known[j]);
             let count = near().count();
             let mean = |k: usize| {
                 let sum: usize = near().map(|j| usize::from(rgb[3 * j + k])).sum();
                 (sum / count) as u8
             };
-            (count > 0).then(|| [mean(0), mean(1), mean(2)])
+            (count > 0).then(|| (i, [mean(0), mean(1), mean(2)]))
         };
-        let found: Vec<Option<[u8; 3]>> = rim.par_iter().map(colour).collect();
-        for (&i, colour) in rim.iter().zip(&found) {
-            if let Some(colour) = colour {
-                rgb[3 * i..3 * i + 3].copy_from_slice(colour);
-                known[i] = true;
-            }
+        let found: Vec<(usize, [u8; 3])> = rim.par_iter().filter_map(colour).collect();
+        for (i, colour) in found {
+            rgb[3 * i..3 * i + 3].copy_from_slice(&colour);
+            known[i] = true;
         }
-        rim.retain(|&i| !known[i]);
+        rim = rim.into_par_iter().filter(|&i| !known[i]).collect();
     }
 }

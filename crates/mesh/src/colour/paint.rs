@@ -6,8 +6,8 @@
 //! seams where the best photo changes.
 
 use crate::mesh::Mesh;
-use crate::raster::{Raster, rasterize};
-use crate::view::{PhotoSource, Pinhole};
+use crate::raster::{Clusters, Raster};
+use crate::view::{PhotoSource, Pinhole, ball_around};
 use crate::volume::ByLevel;
 use dapple_base::{Error, ErrorKind, Progress, Result};
 use dapple_scene::{Camera, Photo};
@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use std::sync::Arc;
 
 /// Photos that are compared with the points at once. Each takes 8 bytes a pixel.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
 
 /// Points of one task.
 const CHUNK: usize = 1 << 12;
@@ -56,9 +56,9 @@ pub(crate) struct Sighting {
 }
 
 impl Spot {
-    /// Returns the vertices of a mesh with normals.
-    pub(crate) fn of_vertices(mesh: &Mesh) -> Vec<Self> {
-        let places = mesh.positions.par_iter().zip(&mesh.normals);
+    /// Returns vertices with their normals.
+    pub(crate) fn of_vertices(positions: &[Vec3], normals: &[Vec3]) -> Vec<Self> {
+        let places = positions.par_iter().zip(normals);
         places
             .map(|(&position, &normal)| Self { position, normal })
             .collect()
@@ -107,6 +107,7 @@ pub fn paint(
     tolerance: &ByLevel,
     progress: &dyn Progress,
 ) -> Result<(Vec<Vec3>, Vec<bool>)> {
+    let clusters = Clusters::of(mesh);
     let mut sums = vec![(Vec3::ZERO, 0.0f32); spots.len()];
     progress.start("reading colours from photos", photos.count() as u64);
     for first in (0..photos.count()).step_by(AT_ONCE) {
@@ -115,11 +116,13 @@ pub fn paint(
             return Err(Error::new(ErrorKind::Interrupted, what));
         }
         let indices = first..photos.count().min(first + AT_ONCE);
-        let read: Result<Vec<_>> = indices.map(|index| photos.photo(index)).collect();
-        let sights: Vec<Sight<'_>> = read?
-            .into_par_iter()
-            .map(|(camera, photo)| Sight::new(&camera, photo, mesh, tolerance))
-            .collect();
+        let sight = |index| {
+            let (camera, photo) = photos.photo(index)?;
+            Ok(Sight::new(&camera, photo, &clusters, tolerance))
+        };
+        let sights: Vec<Result<Sight<'_>>> = indices.into_par_iter().map(sight).collect();
+        // The first of several errors.
+        let sights: Vec<Sight<'_>> = sights.into_iter().collect::<Result<_>>()?;
         let sums = sums.par_chunks_mut(CHUNK);
         spots.par_chunks(CHUNK).zip(sums).for_each(|(spots, sums)| {
             let patch = Patch::around(spots);
@@ -163,19 +166,15 @@ pub(crate) struct Patch {
 
 impl Patch {
     pub fn around(spots: &[Spot]) -> Self {
-        let fold =
-            |[low, high]: [Vec3; 2], spot: &Spot| [low.min(spot.position), high.max(spot.position)];
-        let [low, high] = spots
-            .iter()
-            .fold([Vec3::INFINITY, Vec3::NEG_INFINITY], fold);
+        let (middle, radius) = ball_around(spots.iter().map(|spot| spot.position));
         let sum: Vec3 = spots.iter().map(|spot| spot.normal).sum();
         let normal = sum.normalize_or(Vec3::Z);
         let angles = spots
             .iter()
             .map(|spot| normal.dot(spot.normal).clamp(-1.0, 1.0).acos());
         Self {
-            middle: (low + high) / 2.0,
-            radius: (high - low).length() / 2.0,
+            middle,
+            radius,
             normal,
             spread: angles.fold(0.0, f32::max),
         }
@@ -205,10 +204,15 @@ struct Sight<'a> {
 }
 
 impl<'a> Sight<'a> {
-    fn new(camera: &Camera, photo: Arc<Photo>, mesh: &Mesh, tolerance: &'a ByLevel) -> Self {
+    fn new(
+        camera: &Camera,
+        photo: Arc<Photo>,
+        clusters: &Clusters,
+        tolerance: &'a ByLevel,
+    ) -> Self {
         let camera = Pinhole::new(camera);
         Self {
-            raster: rasterize(mesh, &camera),
+            raster: clusters.rasterize(&camera),
             camera,
             photo,
             tolerance,

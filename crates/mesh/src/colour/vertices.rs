@@ -19,7 +19,7 @@ pub fn colour_vertices(
     tolerance: &ByLevel,
     progress: &dyn Progress,
 ) -> Result<f32> {
-    let spots = Spot::of_vertices(mesh);
+    let spots = Spot::of_vertices(&mesh.positions, &mesh.normals);
     let (colours, seen) = paint(&spots, mesh, photos, tolerance, progress)?;
     mesh.colours = (0..spots.len())
         .map(|i| {

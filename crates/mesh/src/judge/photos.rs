@@ -2,7 +2,7 @@
 
 use crate::colour::{ColourMap, Reduced, sampled, to_bytes};
 use crate::mesh::Mesh;
-use crate::raster::{NOTHING, rasterize};
+use crate::raster::{Clusters, NOTHING};
 use crate::view::{PhotoSource, Pinhole};
 use dapple_base::Result;
 use dapple_scene::{Camera, Photo};
@@ -20,6 +20,7 @@ pub fn picture(mesh: &Mesh, camera: &Pinhole, background: [u8; 3]) -> (Photo, Ve
         let [w, h] = texture.size;
         Photo::from_rgb(w, h, texture.rgb.clone())
     });
+    let clusters = Clusters::of(mesh);
     let [width, height] = camera.size;
     let mut sums = vec![(Vec3::ZERO, 0); width * height];
     // A sample of all pixels at a time, so that memory is that of one image.
@@ -29,7 +30,7 @@ pub fn picture(mesh: &Mesh, camera: &Pinhole, background: [u8; 3]) -> (Photo, Ve
             principal: camera.principal + 0.5 - (place + 0.5) / SAMPLES as f32,
             ..*camera
         };
-        let colours = colours(mesh, page.as_ref(), &shifted);
+        let colours = colours((mesh, &clusters), page.as_ref(), &shifted);
         for ((sum, count), colour) in sums.iter_mut().zip(colours) {
             *sum += colour.unwrap_or_default();
             *count += usize::from(colour.is_some());
@@ -46,8 +47,12 @@ pub fn picture(mesh: &Mesh, camera: &Pinhole, background: [u8; 3]) -> (Photo, Ve
 
 /// Returns the colour of a mesh with this texture in the middle of each pixel, 0 to 255, `[height, width]`; `None` without
 /// a triangle.
-fn colours(mesh: &Mesh, page: Option<&Photo>, camera: &Pinhole) -> Vec<Option<Vec3>> {
-    let raster = rasterize(mesh, camera);
+fn colours(
+    (mesh, clusters): (&Mesh, &Clusters),
+    page: Option<&Photo>,
+    camera: &Pinhole,
+) -> Vec<Option<Vec3>> {
+    let raster = clusters.rasterize(camera);
     let width = camera.size[0];
     let colour = |i: usize| {
         let t = raster.triangle[i];

@@ -1,7 +1,6 @@
 //! A photo in shades of grey, and the depth of the mesh in it.
 
-use crate::mesh::Mesh;
-use crate::raster::rasterize;
+use crate::raster::MeshDepths;
 use crate::view::Pinhole;
 use dapple_scene::grey::GreyPhoto;
 use dapple_scene::{Camera, Photo};
@@ -41,27 +40,27 @@ impl Shot {
 pub(super) struct Look<'a> {
     pub camera: Pinhole,
     shot: Cow<'a, Shot>,
-    /// Depth of the mesh, world units, `[height, width]`.
-    depth: Vec<f32>,
+    depths: &'a MeshDepths,
 }
 
 impl<'a> Look<'a> {
-    /// Halves a photo some times, and draws the mesh at this size.
-    pub fn new(shot: &'a Shot, halvings: u32, mesh: &Mesh) -> Self {
+    /// Halves a photo some times.
+    pub fn new(shot: &'a Shot, halvings: u32, depths: &'a MeshDepths) -> Self {
         let mut shot = Cow::Borrowed(shot);
         for _ in 0..halvings {
             shot = Cow::Owned(shot.halved());
         }
         Self {
             camera: shot.camera,
-            depth: rasterize(mesh, &shot.camera).depth,
+            depths,
             shot,
         }
     }
 
-    /// Returns true if the mesh at a pixel is nearer than `depth`.
-    pub fn hides(&self, pixel: usize, depth: f32) -> bool {
-        self.depth[pixel] < depth
+    /// Returns true if the mesh at a place of the photo is nearer than `depth`.
+    pub fn hides(&self, place: Vec2, depth: f32) -> bool {
+        let size = self.camera.size.map(|side| side as f32);
+        self.depths.at(place / Vec2::from(size)) < depth
     }
 
     /// Returns the shade of the photo at a place; `None` outside of it and where its pixels do not count.

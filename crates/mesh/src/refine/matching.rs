@@ -146,7 +146,7 @@ impl Matcher {
 /// Returns how well a photo shows a vertex.
 fn seen(spot: &Spot, look: &Look<'_>, index: usize, tolerance: f32) -> Option<Seen> {
     let sighting = spot.seen_by(&look.camera, LEAST_COSINE, tolerance)?;
-    if look.hides(sighting.pixel, sighting.front) {
+    if look.hides(sighting.place, sighting.front) {
         return None;
     }
     Some(Seen {

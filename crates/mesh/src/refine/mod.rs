@@ -21,6 +21,7 @@ mod matching;
 use crate::colour::{Patch, Spot};
 use crate::corners::Corners;
 use crate::mesh::Mesh;
+use crate::raster::MeshDepths;
 use crate::view::PhotoSource;
 use crate::volume::{ByLevel, median};
 use dapple_base::{Error, ErrorKind, Progress, Result};
@@ -36,13 +37,13 @@ const ROUNDS: [(u32, usize); 2] = [(1, 6), (0, 4)];
 /// Vertices of one task.
 const CHUNK: usize = 1 << 9;
 
-/// Bytes of a pixel of a photo with the depth of the mesh.
-const PIXEL_BYTES: u64 = 5;
+/// Bytes of a pixel of a photo with that of the photo of half the size.
+const PIXEL_BYTES: u64 = 2;
 
 /// How vertices are moved.
 #[derive(Debug, Clone)]
 pub struct RefineOptions {
-    /// Most memory of photos and depths, bytes; photos are halved until they fit.
+    /// Most memory of photos, bytes; photos are halved until they fit.
     pub max_memory: u64,
     /// Distance between voxels, about that between vertices, world units.
     pub voxel: ByLevel,
@@ -60,24 +61,27 @@ pub struct Refined {
 }
 
 /// Moves the vertices of a mesh along their normals to where photos agree. Removes the normals, which no longer hold.
+/// `depths` are those of the mesh from the camera of each photo ([`seen_from`](crate::raster::seen_from)), of any size.
 ///
 /// # Errors
 /// A photo that cannot be read; a request to stop.
 pub fn refine(
     mesh: &mut Mesh,
-    photos: &dyn PhotoSource,
+    (photos, depths): (&dyn PhotoSource, &[&MeshDepths]),
     options: &RefineOptions,
     progress: &dyn Progress,
 ) -> Result<Refined> {
     let mut done = Refined::default();
     let before = mesh.positions.clone();
     progress.start("rounds of matching photos", ROUNDS.len() as u64);
-    let mut shots = Vec::with_capacity(photos.count());
-    for index in 0..photos.count() {
+    let shot = |index| {
         stop_if_wanted(progress)?;
         let (camera, photo) = photos.photo(index)?;
-        shots.push(Shot::new(&camera, &photo));
-    }
+        Ok(Shot::new(&camera, &photo))
+    };
+    let shots: Vec<Result<Shot>> = (0..photos.count()).into_par_iter().map(shot).collect();
+    // The first of several errors.
+    let mut shots: Vec<Shot> = shots.into_iter().collect::<Result<_>>()?;
     let sizes = shots.iter().map(|shot| shot.grey.size);
     done.halvings = halvings(sizes, options.max_memory / PIXEL_BYTES);
     for _ in 0..done.halvings {
@@ -85,16 +89,19 @@ pub fn refine(
     }
     for (halved, steps) in ROUNDS {
         stop_if_wanted(progress)?;
-        mesh.compute_normals();
+        let corners = Corners::from_mesh(mesh);
+        let normals = mesh.normals_at(&corners);
         let looks: Vec<Look<'_>> = shots
             .par_iter()
-            .map(|shot| Look::new(shot, halved, mesh))
+            .zip(depths)
+            .map(|(shot, depths)| Look::new(shot, halved, depths))
             .collect();
-        let matches = matches_of(mesh, &looks, steps, &options.voxel);
+        let spots = Spot::of_vertices(&mesh.positions, &normals);
+        let matches = matches_of(&spots, &looks, steps, &options.voxel);
         let count = matches.iter().flatten().count();
         done.matched = count as f32 / matches.len().max(1) as f32;
-        let moves = field::smoothed(&Corners::from_mesh(mesh), &matches);
-        let vertices = mesh.positions.par_iter_mut().zip(&mesh.normals).zip(moves);
+        let moves = field::smoothed(&corners, &matches);
+        let vertices = mesh.positions.par_iter_mut().zip(&normals).zip(moves);
         vertices.for_each(|((position, normal), by)| *position += *normal * by);
         progress.advance(1);
     }
@@ -120,12 +127,11 @@ fn stop_if_wanted(progress: &dyn Progress) -> Result<()> {
 
 /// Returns the match of each vertex.
 fn matches_of(
-    mesh: &Mesh,
+    spots: &[Spot],
     looks: &[Look<'_>],
     steps: usize,
     voxel: &ByLevel,
 ) -> Vec<Option<Match>> {
-    let spots = Spot::of_vertices(mesh);
     let chunks = spots
         .par_chunks(CHUNK)
         .map_init(Matcher::default, |matcher, spots| {

@@ -2,8 +2,8 @@
 
 use crate::corners::Corners;
 use crate::mesh::{Mesh, components};
-use crate::raster::seen_pixels;
-use crate::view::Pinhole;
+use crate::raster::{MeshDepths, seen_from};
+use crate::view::{Pinhole, ball_around};
 use crate::volume::{ByLevel, DepthMap, has_support, is_same_place};
 use glam::Vec3;
 use rayon::prelude::*;
@@ -21,6 +21,12 @@ const NEEDED_MAPS: usize = 3;
 /// Number of views below which one depth map is enough.
 const FEW_VIEWS: usize = 6;
 
+/// Triangles that are compared with the same maps.
+const PATCH: usize = 128;
+
+/// Factor on the ball around a patch and on distances, for errors of rounding.
+const SLACK: f32 = 1.01;
+
 /// Counts of removed and filled parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cleaned {
@@ -37,19 +43,25 @@ pub struct Cleaned {
 /// number of removed triangles.
 pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: &ByLevel) -> (Mesh, usize) {
     let needed = if are_few(maps) { 1 } else { NEEDED_MAPS };
-    let is_supported = |t: usize| {
-        let [a, b, c] = mesh.corners(t);
-        let middle = (a + b + c) / 3.0;
-        let tolerance = tolerance.at(middle);
-        has_support(
-            maps.iter().map(|map| map.compare(middle, tolerance)),
-            needed,
-        )
-    };
-    let supported: Vec<bool> = (0..mesh.triangles.len())
-        .into_par_iter()
-        .map(is_supported)
-        .collect();
+    let patches = mesh.triangles.par_chunks(PATCH).map(|triangles| {
+        let middle =
+            |t: &[u32; 3]| t.map(|i| mesh.positions[i as usize]).iter().sum::<Vec3>() / 3.0;
+        let middles: Vec<Vec3> = triangles.iter().map(middle).collect();
+        let (centre, radius) = ball_around(middles.iter().copied());
+        let most = middles.iter().map(|&p| tolerance.at(p));
+        let most = most.fold(0.0, f32::max);
+        // The other maps count neither way.
+        let near = maps.iter();
+        let near = near.filter(|map| map.may_show((centre, radius * SLACK), most * SLACK));
+        let near: Vec<&DepthMap> = near.collect();
+        let is_supported = |&middle: &Vec3| {
+            let tolerance = tolerance.at(middle);
+            let compared = near.iter().map(|map| map.compare(middle, tolerance));
+            has_support(compared, needed)
+        };
+        middles.iter().map(is_supported).collect::<Vec<bool>>()
+    });
+    let supported: Vec<bool> = patches.flatten_iter().collect();
     let removed = supported.iter().filter(|&&kept| !kept).count();
     (mesh.filtered(|t| supported[t]), removed)
 }
@@ -69,9 +81,10 @@ fn are_few(maps: &[DepthMap]) -> bool {
     true
 }
 
-/// Removes surfaces that no camera sees, then parts that cameras hardly see.
-pub fn drop_unseen(mesh: &Mesh, cameras: &[Pinhole]) -> (Mesh, Cleaned) {
-    let pixels = seen_pixels(mesh, cameras);
+/// Removes surfaces that no camera sees, then parts that cameras hardly see. Also returns the depths of the mesh from each
+/// camera.
+pub fn drop_unseen(mesh: &Mesh, cameras: &[Pinhole]) -> (Mesh, Cleaned, Vec<MeshDepths>) {
+    let (pixels, depths) = seen_from(mesh, cameras);
     let mut near_seen = vec![false; mesh.positions.len()];
     for (t, triangle) in mesh.triangles.iter().enumerate() {
         if pixels[t] > 0 {
@@ -111,7 +124,7 @@ pub fn drop_unseen(mesh: &Mesh, cameras: &[Pinhole]) -> (Mesh, Cleaned) {
         unseen,
         filled: 0,
     };
-    (mesh.filtered(is_kept), cleaned)
+    (mesh.filtered(is_kept), cleaned, depths)
 }
 
 /// Fills holes of at most `most` edges by a fan around their middle. Returns the number of filled holes.

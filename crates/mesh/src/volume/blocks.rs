@@ -1,6 +1,7 @@
-//! Blocks of voxels near surfaces, sorted by place.
+//! Blocks of voxels near surfaces.
 
 use super::maps::DepthMap;
+use dapple_scene::order::morton_order;
 use glam::{IVec3, Vec3};
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -57,7 +58,7 @@ impl Grid {
 /// Blocks of a grid.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// Places, ascending.
+    /// Places along a Morton curve: triangles that are near each other come near each other in the mesh.
     pub keys: Vec<Key>,
     index: HashMap<Key, u32>,
 }
@@ -73,11 +74,14 @@ impl Blocks {
         }
         keys.par_sort_unstable();
         keys.dedup();
-        Self::of_keys(keys)
+        Self::of_keys(&keys)
     }
 
-    /// Makes blocks of sorted places.
-    pub fn of_keys(keys: Vec<Key>) -> Self {
+    /// Makes blocks of these places, each of which is listed once.
+    pub fn of_keys(keys: &[Key]) -> Self {
+        let places: Vec<[f32; 3]> = keys.iter().map(|key| key.map(|v| v as f32)).collect();
+        let order = morton_order(&places);
+        let keys: Vec<Key> = order.iter().map(|&i| keys[i]).collect();
         let index = keys.iter().enumerate().map(|(i, &key)| (key, i as u32));
         Self {
             index: index.collect(),

@@ -53,14 +53,10 @@ pub fn fuse(
         let first = IVec3::from(key) * SIDE;
         let half = grid.voxel * (SIDE - 1) as f32 / 2.0;
         let middle = grid.position(first) + half;
-        let radius = half * 3.0f32.sqrt();
+        let ball = (middle, half * 3.0f32.sqrt());
         let mut sums = [Sums::default(); VOXELS];
         for map in maps {
-            let centre = map.camera.to_camera(middle);
-            let is_seen = map
-                .farthest_behind(centre, radius)
-                .is_some_and(|farthest| farthest > centre.z - radius - grid.truncation * REACH);
-            if is_seen {
+            if map.may_show(ball, grid.truncation * REACH) {
                 observe(map, grid, first, scale, &mut sums);
             }
         }

@@ -163,6 +163,14 @@ impl DepthMap {
         })
     }
 
+    /// Returns false if the map shows no point of a ball, world units: the ball is outside the image, or farther than
+    /// `tolerance` behind all depths there.
+    pub fn may_show(&self, (middle, radius): (Vec3, f32), tolerance: f32) -> bool {
+        let middle = self.camera.to_camera(middle);
+        self.farthest_behind(middle, radius)
+            .is_some_and(|farthest| farthest > middle.z - radius - tolerance)
+    }
+
     /// Returns the world point of a pixel with a depth.
     pub fn point(&self, pixel: usize) -> Vec3 {
         self.camera.to_world(self.ray(pixel) * self.depth[pixel])
@@ -174,22 +182,16 @@ impl DepthMap {
         self.camera.ray(Vec2::new(x as f32 + 0.5, y as f32 + 0.5))
     }
 
-    /// Returns the pixels that a sphere covers, as ranges of columns and rows, and the largest depth among them; `None`
-    /// if the sphere is outside the image.
-    pub fn farthest_behind(&self, centre: Vec3, radius: f32) -> Option<f32> {
-        let near = centre.z - radius;
-        if near <= 0.0 {
-            // The sphere surrounds the camera or is behind it.
-            return (centre.z + radius > 0.0).then_some(OPEN);
+    /// Returns the largest depth of the pixels that a ball covers, camera coordinates; `None` if the ball is outside the
+    /// image.
+    fn farthest_behind(&self, centre: Vec3, radius: f32) -> Option<f32> {
+        let [low, high] = self.camera.around_ball(centre, radius)?;
+        if low == Vec2::NEG_INFINITY {
+            return Some(OPEN);
         }
         let range = |k: usize| {
-            let (c, f, p) = (centre[k], self.camera.focal[k], self.camera.principal[k]);
-            let far = centre.z + radius;
-            let low = (c - radius) / if c < radius { near } else { far };
-            let high = (c + radius) / if c > -radius { near } else { far };
-            let size = self.camera.size[k] as f32;
-            let (low, high) = (low * f + p, high * f + p);
-            (high >= 0.0 && low < size).then(|| {
+            let (low, high) = (low[k], high[k]);
+            (high >= 0.0 && low < self.camera.size[k] as f32).then(|| {
                 let last = self.tiles[k] - 1;
                 let tile = |v: f32| ((v.max(0.0) as usize) / TILE).min(last);
                 (tile(low), tile(high))

@@ -122,7 +122,7 @@ fn many_small_parts_are_removed() {
         .iter()
         .map(Pinhole::new)
         .collect();
-    let (clean, _) = drop_unseen(&mesh, &cameras);
+    let (clean, ..) = drop_unseen(&mesh, &cameras);
     assert_eq!(clean.triangles.len(), real);
     assert_eq!(Topology::from_mesh(&clean).components, 1);
 }

@@ -2,8 +2,9 @@
 
 use crate::shapes::{Shape, Views, is_same_on_any_threads};
 use dapple_base::{ErrorKind, NoProgress, Progress, Result};
+use dapple_mesh::raster::{MeshDepths, seen_from};
 use dapple_mesh::refine::{RefineOptions, Refined, refine};
-use dapple_mesh::{Mesh, PhotoSource};
+use dapple_mesh::{Mesh, PhotoSource, Pinhole};
 use dapple_scene::{Camera, Photo};
 use glam::Vec3;
 use std::sync::Arc;
@@ -65,7 +66,19 @@ fn error(mesh: &Mesh) -> f32 {
 }
 
 fn refined(mesh: &mut Mesh, photos: &Painted) -> Refined {
-    refine(mesh, photos, &options(), &NoProgress).unwrap()
+    refined_with(mesh, photos, &options(), &NoProgress).unwrap()
+}
+
+fn refined_with(
+    mesh: &mut Mesh,
+    photos: &Painted,
+    options: &RefineOptions,
+    progress: &dyn Progress,
+) -> Result<Refined> {
+    let cameras: Vec<Pinhole> = photos.views.cameras.iter().map(Pinhole::new).collect();
+    let (_, depths) = seen_from(mesh, &cameras);
+    let depths: Vec<&MeshDepths> = depths.iter().collect();
+    refine(mesh, (photos, &depths), options, progress)
 }
 
 #[test]
@@ -125,7 +138,7 @@ fn photos_are_halved_until_they_fit() {
         max_memory: 5 * pixels / 4,
         ..options()
     };
-    let done = refine(&mut mesh, &photos, &options, &NoProgress).unwrap();
+    let done = refined_with(&mut mesh, &photos, &options, &NoProgress).unwrap();
     assert_eq!(done.halvings, 1);
 }
 
@@ -171,6 +184,6 @@ fn a_stop_is_an_interruption() {
     }
     let photos = sphere(waves);
     let mut mesh = Mesh::default();
-    let error = refine(&mut mesh, &photos, &options(), &Stopped).unwrap_err();
+    let error = refined_with(&mut mesh, &photos, &options(), &Stopped).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
 }

@@ -116,7 +116,7 @@ impl Views {
     pub fn mesh(&mut self, voxel: Option<f32>) -> Result<(Fused, Mesh)> {
         let fused = fuse_views(self, &options(voxel), &NoProgress)?;
         let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
-        let (mut mesh, _) = drop_unseen(&fused.mesh, &cameras);
+        let (mut mesh, ..) = drop_unseen(&fused.mesh, &cameras);
         mesh.compute_normals();
         Ok((fused, mesh))
     }

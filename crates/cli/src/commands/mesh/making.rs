@@ -24,6 +24,7 @@ use dapple_mesh::colour::{
 };
 use dapple_mesh::files::About;
 use dapple_mesh::judge::{CERTAIN, Fidelity, PhotoScore, score_photos, sparse_score};
+use dapple_mesh::raster::MeshDepths;
 use dapple_mesh::refine::{RefineOptions, refine};
 use dapple_mesh::surface::{drop_unseen, drop_unsupported, fill_holes, simplify};
 use dapple_mesh::volume::{ByLevel, PlanOptions};
@@ -106,6 +107,18 @@ impl Inputs {
         Photos::new(&self.dataset, &split.train)
     }
 
+    /// Returns what belongs to each photo, given what belongs to each render.
+    fn of_photos<'a, T>(
+        &self,
+        photos: &'a Photos<'_>,
+        of_renders: &'a [T],
+    ) -> impl Iterator<Item = &'a T> {
+        let firsts = first_renders(&self.dataset);
+        photos
+            .faces()
+            .map(move |(view, face)| &of_renders[firsts[view] as usize + face])
+    }
+
     /// Returns the photos, in the exposure of the splats if the options select this.
     fn exposed<'a>(
         &self,
@@ -120,10 +133,8 @@ impl Inputs {
             Exposure::Splats => true,
             Exposure::Photos => false,
         };
-        let firsts = first_renders(&self.dataset);
-        let render =
-            |(view, face): (usize, usize)| renders.get(firsts[view] as usize + face)?.as_ref();
-        let of_photos: Option<Vec<&Reduced>> = photos.faces().map(render).collect();
+        let of_photos = self.of_photos(photos, renders).map(Option::as_ref);
+        let of_photos: Option<Vec<&Reduced>> = of_photos.collect();
         match of_photos.filter(|_| matches) {
             Some(renders) => {
                 console.note(
@@ -161,18 +172,26 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
     let (renders, engine) = renders.into_parts();
     // Only scores use it again.
     let engine = args.score.then_some(engine);
-    let voxel = fused.plan.grid.voxel;
-    let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
-    let truncation = fused.levels.length(fused.plan.grid.truncation);
-    let (mesh, lone) = drop_unsupported(&fused.mesh, &fused.maps, &truncation);
+    let Fused {
+        mesh,
+        maps,
+        plan,
+        levels,
+        ..
+    } = fused;
+    let voxel = plan.grid.voxel;
+    let cameras: Vec<Pinhole> = maps.iter().map(|map| map.camera).collect();
+    let (mesh, lone) = drop_unsupported(&mesh, &maps, &levels.length(plan.grid.truncation));
     console.detail(&format!(
         "removed: {lone} triangles that too few depth maps show"
     ));
-    let mut mesh = cleaned(mesh, &cameras, args, console);
-    let by_level = fused.levels.length(voxel);
+    drop(maps);
+    let (mut mesh, depths) = cleaned(mesh, &cameras, args, console);
+    let by_level = levels.length(voxel);
     if args.refine {
-        refined(&mut mesh, args, &inputs, &by_level, console)?;
+        refined(&mut mesh, &depths, &by_level, (args, &inputs), console)?;
     }
+    drop(depths);
     let about = About {
         origin: inputs.dataset.origin,
         up: inputs.up,
@@ -288,9 +307,15 @@ fn fused(
     Ok((fused, renders))
 }
 
-/// Removes what no camera sees, fills small holes, and prints the topology.
-fn cleaned(mesh: Mesh, cameras: &[Pinhole], args: &Args, console: &Console) -> Mesh {
-    let (mut mesh, mut done) = drop_unseen(&mesh, cameras);
+/// Removes what no camera sees, fills small holes, and prints the topology. Also returns the depths of the mesh from each
+/// camera.
+fn cleaned(
+    mesh: Mesh,
+    cameras: &[Pinhole],
+    args: &Args,
+    console: &Console,
+) -> (Mesh, Vec<MeshDepths>) {
+    let (mut mesh, mut done, depths) = drop_unseen(&mesh, cameras);
     dapple_mesh::split_fans(&mut mesh);
     done.filled = fill_holes(&mut mesh, args.fill_holes);
     dapple_mesh::split_fans(&mut mesh);
@@ -305,22 +330,24 @@ fn cleaned(mesh: Mesh, cameras: &[Pinhole], args: &Args, console: &Console) -> M
         done.filled,
         topology.holes
     ));
-    mesh
+    (mesh, depths)
 }
 
 /// Moves the vertices to where photos agree.
 fn refined(
     mesh: &mut Mesh,
-    args: &Args,
-    inputs: &Inputs,
+    depths: &[MeshDepths],
     voxel: &ByLevel,
+    (args, inputs): (&Args, &Inputs),
     console: &Console,
 ) -> Result<()> {
     let options = RefineOptions {
         max_memory: args.max_memory << 20,
         voxel: voxel.clone(),
     };
-    let done = refine(mesh, &inputs.photos(), &options, &console.progress())?;
+    let photos = inputs.photos();
+    let depths: Vec<&MeshDepths> = inputs.of_photos(&photos, depths).collect();
+    let done = refine(mesh, (&photos, &depths), &options, &console.progress())?;
     console.note(&format!(
         "photos: {:.0} % of the vertices match; the median vertex moves by {:.2} voxels",
         100.0 * done.matched,

@@ -122,19 +122,26 @@ export class EngineRenderer {
   async #compile() {
     const device = this.#device;
     const modules = this.#script.shaders.map((code) => device.createShaderModule({ code }));
-    const made = this.#script.commands.map((command) => {
+    // The passes of a sort share kernels.
+    /** @type {Map<string, Promise<GPUComputePipeline>>} */
+    const made = new Map();
+    const wanted = this.#script.commands.map(({ label, shader, entry, bindings }) => {
       const groups = [0, 1].map((group) => {
-        const bindings = command.bindings.filter((bound) => bound.group === group);
-        const entries = bindings.map(({ binding, kind }) => ({ binding, visibility: 4, buffer: { type: kind } }));
-        return device.createBindGroupLayout({ entries });
+        const own = bindings.filter((bound) => bound.group === group);
+        return own.map(({ binding, kind }) => ({ binding, visibility: 4, buffer: { type: kind } }));
       });
-      return device.createComputePipelineAsync({
-        label: command.label,
-        layout: device.createPipelineLayout({ bindGroupLayouts: groups }),
-        compute: { module: modules[command.shader], entryPoint: command.entry },
+      const name = JSON.stringify([shader, entry, groups]);
+      const pipeline = made.get(name) ?? device.createComputePipelineAsync({
+        label,
+        layout: device.createPipelineLayout({
+          bindGroupLayouts: groups.map((entries) => device.createBindGroupLayout({ entries })),
+        }),
+        compute: { module: modules[shader], entryPoint: entry },
       });
+      made.set(name, pipeline);
+      return pipeline;
     });
-    this.#pipelines = await Promise.all(made);
+    this.#pipelines = await Promise.all(wanted);
   }
 
   /** Adds Gaussians; all have one SH degree. @param {Gaussians} part */
