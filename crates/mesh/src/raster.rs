@@ -4,11 +4,13 @@
 //! clusters first. A cluster outside the image, or behind all that is drawn in its part of the image, costs one test
 //! (hierarchical z-buffer, Greene et al. 1993). The picture does not depend on the order.
 
+use crate::corners::{atomics, plain};
 use crate::mesh::Mesh;
 use crate::view::{Pinhole, ball_around};
 use glam::{Vec2, Vec3};
 use rayon::prelude::*;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Triangle of a pixel without one.
 pub const NOTHING: u32 = u32::MAX;
@@ -33,9 +35,6 @@ const SLACK: (f32, f32) = (1.001, 1.0);
 
 /// Relative error of an interpolated depth.
 const ROUNDING: f32 = 1e-5;
-
-/// Cameras that count triangles at the same time: each takes 4 bytes of memory a triangle.
-const COUNTED_AT_ONCE: usize = 32;
 
 /// Nearest triangle of each pixel.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -186,28 +185,27 @@ impl MeshDepths {
 /// the depths from each camera.
 pub fn seen_from(mesh: &Mesh, cameras: &[Pinhole]) -> (Vec<u32>, Vec<MeshDepths>) {
     let clusters = Clusters::of(mesh);
-    let parts = cameras.par_chunks(cameras.len().div_ceil(COUNTED_AT_ONCE).max(1));
-    let parts = parts.map(|cameras| {
-        let mut counts = vec![0u32; mesh.triangles.len()];
-        let depths = cameras.iter().map(|camera| {
-            let raster = clusters.rasterize(camera);
-            count_seen(mesh, &raster, camera, &mut counts);
-            MeshDepths {
-                size: camera.size,
-                depth: raster.depth,
+    let counts = atomics(vec![0; mesh.triangles.len()]);
+    let depths = cameras.par_iter().map(|camera| {
+        let raster = clusters.rasterize(camera);
+        // Neighbouring pixels often show one triangle.
+        for same in raster
+            .triangle
+            .chunk_by(|a, b| a == b)
+            .filter(|same| same[0] != NOTHING)
+        {
+            let t = same[0] as usize;
+            if mesh.cross(t).dot(camera.centre - mesh.corners(t)[0]) > 0.0 {
+                counts[t].fetch_add(same.len() as u32, Relaxed);
             }
-        });
-        let depths: Vec<MeshDepths> = depths.collect();
-        (counts, depths)
-    });
-    let none = || (vec![0u32; mesh.triangles.len()], Vec::new());
-    parts.reduce(none, |(mut counts, mut depths), (more, later)| {
-        for (count, more) in counts.iter_mut().zip(more) {
-            *count = count.saturating_add(more);
         }
-        depths.extend(later);
-        (counts, depths)
-    })
+        MeshDepths {
+            size: camera.size,
+            depth: raster.depth,
+        }
+    });
+    let depths = depths.collect();
+    (plain(counts), depths)
 }
 
 /// Rows of an image.
@@ -329,16 +327,6 @@ fn corner(camera: &Pinhole, position: Vec3) -> Corner {
     match p.z > NEAR * p.abs().max_element() {
         true => (camera.project(p), 1.0 / p.z),
         false => (Vec2::NAN, 0.0),
-    }
-}
-
-/// Adds the pixels of a camera to `counts`.
-fn count_seen(mesh: &Mesh, raster: &Raster, camera: &Pinhole, counts: &mut [u32]) {
-    for &t in raster.triangle.iter().filter(|&&t| t != NOTHING) {
-        let to_camera: Vec3 = camera.centre - mesh.corners(t as usize)[0];
-        if mesh.cross(t as usize).dot(to_camera) > 0.0 {
-            counts[t as usize] = counts[t as usize].saturating_add(1);
-        }
     }
 }
 

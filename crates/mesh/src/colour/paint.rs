@@ -19,7 +19,7 @@ use std::sync::Arc;
 const AT_ONCE: usize = 16;
 
 /// Points of one task.
-const CHUNK: usize = 1 << 12;
+const CHUNK: usize = 1 << 10;
 
 /// Least cosine between the ray of a photo and the normal.
 const LEAST_COSINE: f32 = 0.1;
@@ -72,13 +72,18 @@ impl Spot {
         least_cosine: f32,
         tolerance: f32,
     ) -> Option<Sighting> {
+        // Half of the cameras are behind the surface: this test is the cheapest.
+        let to_camera = camera.centre - self.position;
+        if self.normal.dot(to_camera) <= 0.0 {
+            return None;
+        }
         let p = camera.to_camera(self.position);
         if p.z <= 0.0 {
             return None;
         }
         let place = camera.project(p);
         let pixel = camera.pixel(place)?;
-        let to_camera = (camera.centre - self.position).normalize_or_zero();
+        let to_camera = to_camera.normalize_or_zero();
         let cosine = self.normal.dot(to_camera);
         if cosine < least_cosine {
             return None;
@@ -180,7 +185,7 @@ impl Patch {
         }
     }
 
-    /// Returns false if a camera sees no spot: all are behind it, or face away from it.
+    /// Returns false if a camera sees no spot: all are outside the image, or face away from the camera.
     pub fn may_be_seen(&self, camera: &Pinhole) -> bool {
         let to_camera = camera.centre - self.middle;
         let distance = to_camera.length();
@@ -191,7 +196,16 @@ impl Patch {
         let turn = (self.radius / distance).asin();
         let angle = self.normal.angle_between(to_camera);
         let faces = angle - turn - self.spread <= LEAST_COSINE.acos() + 1e-3;
-        faces && camera.to_camera(self.middle).z + self.radius > 0.0
+        // The ball is enlarged for errors of rounding.
+        let middle = camera.to_camera(self.middle);
+        let is_in_image = |[low, high]: [Vec2; 2]| {
+            let size = Vec2::from(camera.size.map(|side| side as f32));
+            high.cmpge(Vec2::ZERO).all() && low.cmplt(size).all()
+        };
+        faces
+            && camera
+                .around_ball(middle, self.radius * 1.001 + 1e-6 * distance)
+                .is_some_and(is_in_image)
     }
 }
 
@@ -325,7 +339,9 @@ mod tests {
             let camera = Pinhole::new(&Camera::pinhole(64, 48, 60.0, Pose::IDENTITY));
             let faces = |spot: &Spot| {
                 let to_camera = (camera.centre - spot.position).normalize_or_zero();
-                camera.to_camera(spot.position).z > 0.0
+                let place = camera.to_camera(spot.position);
+                place.z > 0.0
+                    && camera.pixel(camera.project(place)).is_some()
                     && spot.normal.dot(to_camera) >= LEAST_COSINE
             };
             let may = Patch::around(&spots).may_be_seen(&camera);
