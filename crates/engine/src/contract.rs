@@ -103,6 +103,23 @@ pub trait Engine: Send {
     /// An invalid camera, no splats, a lost device.
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;
 
+    /// Renders from several cameras, and calls `each` with the index of the camera and the render, in order. An engine on a
+    /// GPU renders the next view while `each` runs.
+    ///
+    /// # Errors
+    /// See [`Self::render`]; the first error of `each`, after which nothing is rendered.
+    fn render_each(
+        &mut self,
+        cameras: &[Camera],
+        settings: &RenderSettings,
+        each: &mut dyn FnMut(usize, Rendered) -> Result<()>,
+    ) -> Result<()> {
+        for (i, camera) in cameras.iter().enumerate() {
+            each(i, self.render(camera, settings)?)?;
+        }
+        Ok(())
+    }
+
     /// Returns the gradients of a scalar whose derivative by the rendered view is `derivative`. An engine on a GPU reads
     /// back only `parts`; other parts are empty or complete.
     ///

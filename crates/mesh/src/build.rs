@@ -204,25 +204,26 @@ fn maps_of(
     let mut maps = Vec::with_capacity(cameras.len());
     thread::scope(|threads| {
         let mut prepared = VecDeque::new();
-        for (view, camera) in cameras.iter().enumerate() {
+        source.each_depth(&mut |view, depths| {
+            progress.advance(1);
             if progress.should_stop() {
                 let what = format!(
-                    "{view} of {} depths were rendered; no mesh is written",
+                    "{} of {} depths were rendered; no mesh is written",
+                    view + 1,
                     cameras.len()
                 );
                 return Err(Error::new(ErrorKind::Interrupted, what));
             }
-            let depths = source.depth(view)?;
             if prepared.len() == AHEAD
                 && let Some(map) = prepared.pop_front()
             {
                 maps.push(joined(map)?);
             }
             prepared.push_back(threads.spawn(move || {
-                map_of(camera, &depths, factor).map_err(|e| e.at(format!("view {view}")))
+                map_of(&cameras[view], &depths, factor).map_err(|e| e.at(format!("view {view}")))
             }));
-            progress.advance(1);
-        }
+            Ok(())
+        })?;
         for map in prepared {
             maps.push(joined(map)?);
         }

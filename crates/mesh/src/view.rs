@@ -27,6 +27,17 @@ pub trait DepthSource {
     /// # Errors
     /// A render that fails.
     fn depth(&mut self, view: usize) -> Result<DepthView>;
+
+    /// Calls `take` with each view and its depth, in order.
+    ///
+    /// # Errors
+    /// A render that fails; the first error of `take`.
+    fn each_depth(&mut self, take: &mut dyn FnMut(usize, DepthView) -> Result<()>) -> Result<()> {
+        for view in 0..self.cameras().len() {
+            take(view, self.depth(view)?)?;
+        }
+        Ok(())
+    }
 }
 
 /// Source of photos, for colours.

@@ -63,6 +63,15 @@ impl Engine for GpuEngine {
         self.picture(camera, settings)
     }
 
+    fn render_each(
+        &mut self,
+        cameras: &[Camera],
+        settings: &RenderSettings,
+        each: &mut dyn FnMut(usize, Rendered) -> Result<()>,
+    ) -> Result<()> {
+        self.pictures(cameras, settings, each)
+    }
+
     fn finish(&mut self) -> Result<()> {
         self.settle()
     }

@@ -1,6 +1,7 @@
 //! Renders, and their derivatives.
 
 use super::GpuEngine;
+use super::state::only;
 use crate::layout;
 use crate::messages::render_immediates;
 use crate::passes::Bits;
@@ -10,7 +11,7 @@ use dapple_engine::{
     DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered, StepCounts,
     SurfaceImage, check_image_gradient,
 };
-use dapple_runtime::{CommandList, wgpu};
+use dapple_runtime::{CommandList, Readback, wgpu};
 use dapple_scene::{Camera, Result};
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -47,6 +48,39 @@ fn planes(pixels: &[[f32; 4]]) -> (Vec<f32>, Vec<f32>) {
     (rgb, alpha)
 }
 
+/// Returns the bits of a render with these settings.
+fn bits_of(settings: &RenderSettings) -> Bits {
+    Bits::IMAGE_ONLY
+        | Bits::when(settings.depth, Bits::DEPTH)
+        | Bits::when(settings.surface, Bits::SURFACE)
+}
+
+/// Splits blended and median depths.
+fn depth_of(pixels: &[[f32; 2]]) -> DepthImage {
+    DepthImage {
+        blended: pixels.iter().map(|p| p[0]).collect(),
+        median: pixels.iter().map(|p| p[1]).collect(),
+    }
+}
+
+/// Splits depths and normals of the surface.
+fn surface_of(pixels: &[[f32; 4]]) -> SurfaceImage {
+    let pixels = pixels.par_iter();
+    SurfaceImage {
+        depth: pixels.clone().map(|p| p[0]).collect(),
+        normal: pixels.map(|&[_, x, y, z]| [x, y, z]).collect(),
+    }
+}
+
+/// Results of a render on their way to the host.
+struct Coming {
+    camera: PosedCamera,
+    state: Readback<layout::State>,
+    image: Readback<[f32; 4]>,
+    depth: Option<Readback<[f32; 2]>>,
+    surface: Option<Readback<[f32; 4]>>,
+}
+
 impl GpuEngine {
     /// Renders, and waits for the result.
     pub(super) fn picture(
@@ -54,12 +88,96 @@ impl GpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
     ) -> Result<Rendered> {
-        let camera = PosedCamera::new(camera)?;
-        let bits = Bits::IMAGE_ONLY
-            | Bits::when(settings.depth, Bits::DEPTH)
-            | Bits::when(settings.surface, Bits::SURFACE);
-        let state = self.forward(&camera, settings, bits)?;
-        self.rendered(&camera, settings, bits, &state)
+        self.picture_of(&PosedCamera::new(camera)?, settings)
+    }
+
+    fn picture_of(&mut self, camera: &PosedCamera, settings: &RenderSettings) -> Result<Rendered> {
+        let bits = bits_of(settings);
+        let state = self.forward(camera, settings, bits)?;
+        self.rendered(camera, settings, bits, &state)
+    }
+
+    /// Renders from several cameras. While the host takes a render, the GPU makes the next one.
+    pub(super) fn pictures(
+        &mut self,
+        cameras: &[Camera],
+        settings: &RenderSettings,
+        each: &mut dyn FnMut(usize, Rendered) -> Result<()>,
+    ) -> Result<()> {
+        let mut ahead: Option<(usize, Coming)> = None;
+        for (i, camera) in cameras.iter().enumerate() {
+            let next = self.begin(PosedCamera::new(camera)?, settings)?;
+            if let Some((last, coming)) = ahead.replace((i, next)) {
+                each(last, self.arrived(coming, settings)?)?;
+            }
+        }
+        match ahead {
+            Some((last, coming)) => each(last, self.arrived(coming, settings)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Submits a render and the copies of its results to the host, without a wait.
+    fn begin(&mut self, camera: PosedCamera, settings: &RenderSettings) -> Result<Coming> {
+        let bits = bits_of(settings);
+        let front = self.prepare_front(&camera, settings, bits)?;
+        let surface = settings
+            .surface
+            .then(|| self.surface_commands(&camera, settings, bits));
+        let surface = surface.transpose()?;
+        let mut encoder = self.context.gpu.encoder();
+        self.encode_front(&mut encoder, settings, front)?;
+        if let Some(commands) = surface {
+            let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+            commands.encode(&mut encoder, bytemuck::bytes_of(&immediates));
+        }
+        let (gpu, pixels) = (&self.context.gpu, camera.pixel_count());
+        let buffer = |name| self.buffers.get(name);
+        let mut read = |name| gpu.begin_read(&mut encoder, buffer(name)?, 0, pixels);
+        let mut image = read("image")?;
+        let mut surface = settings.surface.then(|| read(SURFACE)).transpose()?;
+        let depth = settings
+            .depth
+            .then(|| gpu.begin_read(&mut encoder, buffer("depth_pixels")?, 0, pixels));
+        let mut depth = depth.transpose()?;
+        let mut state = gpu.begin_read(&mut encoder, buffer("state")?, 0, 1)?;
+        let submission = gpu.submit(encoder);
+        state.submitted(submission.clone());
+        if let Some(depth) = &mut depth {
+            depth.submitted(submission.clone());
+        }
+        for pixels in std::iter::once(&mut image).chain(&mut surface) {
+            pixels.submitted(submission.clone());
+        }
+        Ok(Coming {
+            camera,
+            state,
+            image,
+            depth,
+            surface,
+        })
+    }
+
+    /// Waits for a render. Renders it again if the buffers were too small for it.
+    fn arrived(&mut self, mut coming: Coming, settings: &RenderSettings) -> Result<Rendered> {
+        let camera = coming.camera;
+        let state = only(coming.state.wait()?)?;
+        if state.halted != 0 {
+            self.grow_for(state.halted, state.wanted, state.gaussians)?;
+            return self.picture_of(&camera, settings);
+        }
+        let (rgb, alpha) = planes(&coming.image.wait()?);
+        let depth = coming.depth.map(|mut depth| depth.wait()).transpose()?;
+        let surface = coming.surface.map(|mut pixels| pixels.wait()).transpose()?;
+        Ok(Rendered {
+            width: camera.size[0],
+            height: camera.size[1],
+            rgb,
+            alpha,
+            depth: depth.map(|pixels| depth_of(&pixels)),
+            surface: surface.map(|pixels| surface_of(&pixels)),
+            counts: counts_of(&state, &camera),
+        })
     }
 
     /// Reads the output of `blend`, and finds the surface of the render that ran last.
@@ -244,10 +362,7 @@ impl GpuEngine {
     fn depth_image(&self, camera: &PosedCamera) -> Result<DepthImage> {
         let buffer = self.buffers.get("depth_pixels")?;
         let pixels: Vec<[f32; 2]> = self.context.gpu.read(buffer, camera.pixel_count())?;
-        Ok(DepthImage {
-            blended: pixels.iter().map(|p| p[0]).collect(),
-            median: pixels.iter().map(|p| p[1]).collect(),
-        })
+        Ok(depth_of(&pixels))
     }
 
     /// Submits the search for the surface of the render that ran last.
@@ -258,21 +373,27 @@ impl GpuEngine {
         bits: Bits,
     ) -> Result<()> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
-        let bits = bits | Bits::of_render(settings, camera.model);
-        let recording = self.recording(Plan::Shown, bits, 0)?;
-        recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+        let commands = self.surface_commands(camera, settings, bits)?;
+        commands.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
         Ok(())
+    }
+
+    /// Returns the search for the surface after `blend`.
+    fn surface_commands(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        bits: Bits,
+    ) -> Result<Arc<CommandList>> {
+        let bits = bits | Bits::of_render(settings, camera.model);
+        self.recording(Plan::Shown, bits, 0)
     }
 
     /// Reads the surface after [`Self::submit_surface`].
     fn surface_image(&self, camera: &PosedCamera) -> Result<SurfaceImage> {
         let buffer = self.buffers.get(SURFACE)?;
         let pixels: Vec<[f32; 4]> = self.context.gpu.read(buffer, camera.pixel_count())?;
-        let pixels = pixels.par_iter();
-        Ok(SurfaceImage {
-            depth: pixels.clone().map(|p| p[0]).collect(),
-            normal: pixels.map(|&[_, x, y, z]| [x, y, z]).collect(),
-        })
+        Ok(surface_of(&pixels))
     }
 
     /// Writes dL/d(blended depth) next to the output of `blend` in `depth_pixels`.

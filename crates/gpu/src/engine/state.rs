@@ -145,10 +145,12 @@ impl GpuEngine {
         let (gpu, buffer) = (&self.context.gpu, self.buffers.get("state")?);
         let mut state = gpu.begin_read::<layout::State>(&mut encoder, buffer, 0, 1)?;
         state.submitted(gpu.submit(encoder));
-        let state = state.wait()?;
-        state
-            .first()
-            .copied()
-            .ok_or_else(|| Error::internal("the GPU's counts could not be read"))
+        only(state.wait()?)
     }
+}
+
+/// Returns the counts that were read.
+pub(super) fn only(states: Vec<layout::State>) -> Result<layout::State> {
+    let first = states.into_iter().next();
+    first.ok_or_else(|| Error::internal("the GPU's counts could not be read"))
 }

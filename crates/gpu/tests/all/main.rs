@@ -26,6 +26,7 @@ mod nearest;
 mod on_device;
 mod passes;
 mod photos;
+mod pictures;
 mod ranks;
 mod score;
 mod shown;

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use dapple::BoxedEngine;
-use dapple::contract::RenderSettings;
+use dapple::contract::{RenderSettings, Rendered};
 use dapple::scene::undistort::{pinhole_cameras, resample};
 use dapple::scene::{Camera, Dataset, Error, Photo, Result};
 use dapple_mesh::colour::Reduced;
@@ -76,20 +76,37 @@ impl DepthSource for Renders {
 
     fn depth(&mut self, view: usize) -> Result<DepthView> {
         let rendered = self.engine.render(&self.cameras[view], &self.settings)?;
-        let size = [rendered.width as usize, rendered.height as usize];
-        let colours = Reduced::of_render(size, &rendered.rgb, &rendered.alpha);
-        self.colours[view] = Some(colours);
-        let missing = || Error::internal("the render has no depths");
-        let depth = match self.kind {
-            DepthKind::Surface => rendered.surface.ok_or_else(missing)?.depth,
-            DepthKind::Median => rendered.depth.ok_or_else(missing)?.median,
-        };
-        Ok(DepthView {
-            depth,
-            alpha: rendered.alpha,
-            normals: None,
-        })
+        self.colours[view] = Some(colours_of(&rendered));
+        depth_of(rendered, self.kind)
     }
+
+    fn each_depth(&mut self, take: &mut dyn FnMut(usize, DepthView) -> Result<()>) -> Result<()> {
+        let (colours, kind) = (&mut self.colours, self.kind);
+        let mut each = |view: usize, rendered: Rendered| {
+            colours[view] = Some(colours_of(&rendered));
+            take(view, depth_of(rendered, kind)?)
+        };
+        self.engine
+            .render_each(&self.cameras, &self.settings, &mut each)
+    }
+}
+
+fn colours_of(rendered: &Rendered) -> Reduced {
+    let size = [rendered.width as usize, rendered.height as usize];
+    Reduced::of_render(size, &rendered.rgb, &rendered.alpha)
+}
+
+fn depth_of(rendered: Rendered, kind: DepthKind) -> Result<DepthView> {
+    let missing = || Error::internal("the render has no depths");
+    let depth = match kind {
+        DepthKind::Surface => rendered.surface.ok_or_else(missing)?.depth,
+        DepthKind::Median => rendered.depth.ok_or_else(missing)?.median,
+    };
+    Ok(DepthView {
+        depth,
+        alpha: rendered.alpha,
+        normals: None,
+    })
 }
 
 /// Photos of a capture, without lens distortion; six faces of a cube for a panorama.
