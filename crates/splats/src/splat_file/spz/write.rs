@@ -2,10 +2,12 @@
 
 use super::attributes::encode as attributes;
 use super::{ANTIALIASED, AXES_RECORD, HEADER, MAGIC, gzip};
+use crate::origin::middle_of;
 use crate::splat_file::watch::Watch;
 use crate::splat_file::{SpzVersion, WriteOptions};
 use crate::{Error, Progress, Result, Splats};
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// Level of Zstandard, equal to the format's own writer: 3 makes files 1 to 3 % larger.
 const LEVEL: i32 = 12;
@@ -34,6 +36,7 @@ pub(in crate::splat_file) fn encode(
     progress: &dyn Progress,
 ) -> Result<Vec<u8>> {
     let bits = fractional_bits(splats)?;
+    let splats = &*drawn_in(splats, bits);
     let count = u32::try_from(splats.len()).map_err(|_| {
         Error::unsupported("an SPZ file holds no more than 4 294 967 295 Gaussians")
     })?;
@@ -103,34 +106,74 @@ fn streams(
     Ok(head)
 }
 
+/// Largest position, in steps.
+const MOST_STEPS: f32 = ((1 << 23) - 1) as f32;
+
+/// Returns the largest number of bits after the binary point with which positions reach a distance; `None` if none do.
+fn most_bits(distance: f32) -> Option<u8> {
+    let reaches = |bits: u8| distance * f32::from(bits).exp2() < MOST_STEPS;
+    (0..=23).rev().find(|&bits| reaches(bits))
+}
+
 /// Returns the bits of 24 after the binary point: the usual ones; more if the scene is small, so that a step is small
-/// compared with it; fewer if the farthest Gaussian requires it.
+/// compared with it; fewer if distant Gaussians need it. They cost at most what the middle half of the scene can spare:
+/// those that are farther out are moved ([`drawn_in`]).
 fn fractional_bits(splats: &Splats) -> Result<u8> {
     let far = splats.means.as_flattened().iter().enumerate();
     let (at, farthest) = far.fold((0, 0.0f32), |(at, most), (i, v)| match v.abs() > most {
         true => (i / 3, v.abs()),
         false => (at, most),
     });
-    // The largest number of bits for which 2^23 steps cover the distance.
-    let reach = |bits: u8| farthest * f32::from(bits).exp2() < ((1 << 23) - 1) as f32;
-    let Some(most) = (0..=23).rev().find(|&bits| reach(bits)) else {
+    let (mut extent, mut middle_half, mut usual) = (f32::MIN_POSITIVE, f32::MIN_POSITIVE, 0.0f32);
+    for axis in 0..3 {
+        let mut at: Vec<f32> = splats.means.iter().map(|m| m[axis]).collect();
+        let last = at.len() - 1;
+        let [low, first, third, high] = [0.01, 0.25, 0.75, 0.99].map(|share: f32| {
+            let rank = (share * last as f32) as usize;
+            *at.select_nth_unstable_by(rank, f32::total_cmp).1
+        });
+        // A few distant Gaussians do not enlarge the scene.
+        extent = extent.max(high - low);
+        middle_half = middle_half.max(third - first);
+        usual = usual.max(low.abs()).max(high.abs());
+    }
+    let Some(inner) = most_bits(usual) else {
         return Err(Error::unsupported(format!(
             "a Gaussian is {farthest:e} units from the origin: SPZ, which pages hold too, reaches 8 388 607"
         ))
         .at(format!("Gaussian {at}"))
         .hint("remove distant Gaussians (`dapple edit IN OUT --crop sphere:0,0,0,1000000`), or write another format"));
     };
-    // Nearly all of the scene: a few distant Gaussians do not enlarge it.
-    let extent = (0..3).map(|axis| {
-        let mut at: Vec<f32> = splats.means.iter().map(|m| m[axis]).collect();
-        let last = at.len() - 1;
-        let mut rank = |share: f32| {
-            *at.select_nth_unstable_by((share * last as f32) as usize, f32::total_cmp)
-                .1
+    let fine = |extent: f32| (STEPS_OF_EXTENT / extent).log2().ceil().clamp(0.0, 23.0) as u8;
+    let most = most_bits(farthest).unwrap_or(0);
+    Ok(fine(extent)
+        .max(USUAL_BITS)
+        .min(most.max(fine(middle_half).min(inner))))
+}
+
+/// Moves Gaussians beyond the reach of the positions towards the middle of the scene until they are in it, with sizes in
+/// proportion. From the middle they look the same there: they are hundreds of times as far as the scene is large.
+fn drawn_in(splats: &Splats, bits: u8) -> Cow<'_, Splats> {
+    let most = f64::from(MOST_STEPS * (-f32::from(bits)).exp2());
+    let is_beyond = |mean: &[f32; 3]| mean.iter().any(|v| f64::from(v.abs()) > most);
+    let beyond: Vec<usize> = (0..splats.len())
+        .filter(|&i| is_beyond(&splats.means[i]))
+        .collect();
+    if beyond.is_empty() {
+        return Cow::Borrowed(splats);
+    }
+    let middle = middle_of(splats).to_array();
+    let mut moved = splats.clone();
+    for i in beyond {
+        let mean = splats.means[i].map(f64::from);
+        let share = |k: usize| {
+            let by = mean[k] - middle[k];
+            (most * by.signum() - middle[k]) / by
         };
-        rank(0.99) - rank(0.01)
-    });
-    let extent = extent.fold(f32::MIN_POSITIVE, f32::max);
-    let fine = (STEPS_OF_EXTENT / extent).log2().ceil().clamp(0.0, 23.0) as u8;
-    Ok(fine.max(USUAL_BITS).min(most))
+        let shares = (0..3).map(share).filter(|share| share.is_finite());
+        let share = shares.fold(1.0, f64::min);
+        moved.means[i] = [0, 1, 2].map(|k| (middle[k] + (mean[k] - middle[k]) * share) as f32);
+        moved.scales[i] = splats.scales[i].map(|scale| scale + share.ln() as f32);
+    }
+    Cow::Owned(moved)
 }

@@ -1,6 +1,7 @@
 //! SPZ, bytes by hand.
 
 use crate::formats::support::{Steps, assert_near, crowd};
+use dapple_splats::origin::middle_of;
 use dapple_splats::splat_file::{
     self, Axes, Format, ReadOptions, SpzVersion, WriteOptions, parse, parse_with,
 };
@@ -172,6 +173,34 @@ fn positions_have_the_bits_that_the_scene_needs() {
     assert!(error.hint_text().is_some());
     let error = splat_file::write(&path, &Splats::empty(0), Format::Spz).unwrap_err();
     assert!(error.to_string().contains("at least one"), "{error}");
+}
+
+#[test]
+fn distant_gaussians_do_not_cost_the_scene_its_detail() {
+    let mut splats = crowd(200, 0);
+    let far = [2e6, -1e7, 3e5];
+    splats.means[50] = far;
+    splats.scales[50] = [12.0, 11.5, 11.0];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.spz");
+    splat_file::write(&path, &splats, Format::Spz).unwrap();
+    let (read, _) = splat_file::read(&path).unwrap();
+    for (i, (a, b)) in read.means.iter().zip(&splats.means).enumerate() {
+        let near = a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1.0 / 512.0);
+        assert_eq!(near, i != 50, "{i}: {a:?} {b:?}");
+    }
+    // The distant one looks the same from the scene: its direction, and its size for its distance.
+    let middle = middle_of(&splats);
+    let ray = |p: [f32; 3]| glam::DVec3::from(p.map(f64::from)) - middle;
+    let (before, after) = (ray(far), ray(read.means[50]));
+    let (from, to) = (before.length(), after.length());
+    for k in 0..3 {
+        let (a, b) = (before[k] / from, after[k] / to);
+        assert!((a - b).abs() < 1e-5, "{k}: {a} {b}");
+        let size = |scale: f32, distance: f64| f64::from(scale) - distance.ln();
+        let off = size(read.scales[50][k], to) - size(splats.scales[50][k], from);
+        assert!(off.abs() < 0.04, "{k}: {off}");
+    }
 }
 
 #[test]
