@@ -124,8 +124,8 @@ impl Clusters {
         )
     }
 
-    /// Draws the mesh. Both sides of a triangle are drawn. A triangle that reaches behind the camera is omitted. Of triangles
-    /// at the same depth, the first in the mesh is drawn.
+    /// Draws the mesh. Both sides of a triangle are drawn. A triangle that reaches behind the camera is omitted. If triangles
+    /// have the same depth, the first in the mesh is drawn.
     pub fn rasterize(&self, camera: &Pinhole) -> Raster {
         let [width, height] = camera.size;
         if width == 0 || height == 0 {

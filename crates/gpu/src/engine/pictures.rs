@@ -72,7 +72,7 @@ fn surface_of(pixels: &[[f32; 4]]) -> SurfaceImage {
     }
 }
 
-/// Results of a render on their way to the host.
+/// Results of a render that are copied to the host.
 struct Coming {
     camera: PosedCamera,
     state: Readback<layout::State>,
