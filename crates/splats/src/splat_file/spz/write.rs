@@ -128,14 +128,20 @@ fn fractional_bits(splats: &Splats) -> Result<u8> {
     for axis in 0..3 {
         let mut at: Vec<f32> = splats.means.iter().map(|m| m[axis]).collect();
         let last = at.len() - 1;
-        let [low, first, third, high] = [0.01, 0.25, 0.75, 0.99].map(|share: f32| {
-            let rank = (share * last as f32) as usize;
-            *at.select_nth_unstable_by(rank, f32::total_cmp).1
-        });
-        // A few distant Gaussians do not enlarge the scene.
+        let rank = |share: f32| share * last as f32;
+        let ranks = [
+            rank(0.01),
+            rank(0.25),
+            rank(0.75),
+            rank(0.99),
+            rank(0.99).ceil(),
+        ];
+        let [low, first, third, high, above] =
+            ranks.map(|rank| *at.select_nth_unstable_by(rank as usize, f32::total_cmp).1);
+        // A few distant Gaussians do not enlarge the scene. All of a hundred are reached.
         extent = extent.max(high - low);
         middle_half = middle_half.max(third - first);
-        usual = usual.max(low.abs()).max(high.abs());
+        usual = usual.max(low.abs()).max(above.abs());
     }
     let Some(inner) = most_bits(usual) else {
         return Err(Error::unsupported(format!(
