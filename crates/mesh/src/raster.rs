@@ -30,9 +30,6 @@ const AT_ONCE: usize = 64;
 /// Least depth of a triangle, relative to the largest coordinate of its corners.
 const NEAR: f32 = 1e-4;
 
-/// Factor on the radius of the ball of a cluster, and pixels around it, for errors of rounding.
-const SLACK: (f32, f32) = (1.001, 1.0);
-
 /// Relative error of an interpolated depth.
 const ROUNDING: f32 = 1e-5;
 
@@ -81,9 +78,8 @@ impl Cluster {
         let positions: Vec<Vec3> = vertices.iter().map(|&v| positions[v as usize]).collect();
         // Triangles with other vertices are not drawn.
         let finite = positions.iter().copied().filter(|p| p.is_finite());
-        let (middle, radius) = ball_around(finite);
         Self {
-            ball: (middle, radius * SLACK.0),
+            ball: ball_around(finite),
             positions,
             corners,
         }
@@ -95,11 +91,8 @@ impl Cluster {
         let middle = camera.to_camera(middle);
         let [low, high] = camera.around_ball(middle, radius)?;
         let range = |k: usize| {
-            let size = camera.size[k];
-            let (low, high) = (low[k] - SLACK.1, high[k] + SLACK.1);
-            // Also false for NaN: no vertex is finite.
-            (high >= 0.0 && low < size as f32)
-                .then(|| low.max(0.0) as usize..(high as usize).saturating_add(1).min(size))
+            let end = (high[k] as usize).saturating_add(1);
+            low[k].max(0.0) as usize..end.min(camera.size[k])
         };
         let near = middle.z - radius;
         Some(Placed {
@@ -108,7 +101,7 @@ impl Cluster {
                 true => (1.0 + ROUNDING) / near,
                 false => f32::INFINITY,
             },
-            range: [range(0)?, range(1)?],
+            range: [range(0), range(1)],
         })
     }
 }
@@ -143,14 +136,7 @@ impl Clusters {
         let triangles = raster.triangle.par_chunks_mut(BAND * width);
         let bands = depths.zip(triangles).enumerate();
         bands.for_each(|(band, (inverse, triangle))| {
-            let top = band * BAND;
-            let mut band = Band {
-                width,
-                rows: top..top + inverse.len() / width,
-                farthest: Vec::new(),
-                inverse,
-                triangle,
-            };
+            let mut band = Band::new(width, band * BAND, inverse, triangle);
             band.draw_clusters(&self.0, &placed, camera);
             for value in band.inverse {
                 *value = 1.0 / *value;
@@ -169,6 +155,11 @@ pub struct MeshDepths {
 }
 
 impl MeshDepths {
+    /// Returns the bytes of the depths.
+    pub fn bytes(&self) -> u64 {
+        size_of_val(&self.depth[..]) as u64
+    }
+
     /// Returns the depth along +z at a place of the image, world units; infinite without a triangle. Coordinates of places
     /// are 0 to 1, from the upper left corner.
     pub fn at(&self, place: Vec2) -> f32 {
@@ -219,7 +210,18 @@ struct Band<'a> {
     triangle: &'a mut [u32],
 }
 
-impl Band<'_> {
+impl<'a> Band<'a> {
+    /// Takes the rows of an image from `top` on, without triangles.
+    fn new(width: usize, top: usize, inverse: &'a mut [f32], triangle: &'a mut [u32]) -> Self {
+        Self {
+            width,
+            rows: top..top + inverse.len() / width,
+            farthest: Vec::new(),
+            inverse,
+            triangle,
+        }
+    }
+
     /// Draws clusters, the nearest first.
     fn draw_clusters(&mut self, clusters: &[Cluster], placed: &[Placed], camera: &Pinhole) {
         let mut corners = Vec::new();
@@ -331,12 +333,12 @@ fn corner(camera: &Pinhole, position: Vec3) -> Corner {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use dapple_scene::{Camera, Pose};
 
     /// Returns numbers of -1 to 1.
-    fn numbers(mut state: u32) -> impl FnMut() -> f32 {
+    pub(crate) fn numbers(mut state: u32) -> impl FnMut() -> f32 {
         move || {
             state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
             (state >> 8) as f32 / (1u32 << 23) as f32 - 1.0
@@ -365,13 +367,7 @@ mod tests {
         let [width, height] = camera.size;
         let (mut inverse, mut triangle) =
             (vec![0.0; width * height], vec![NOTHING; width * height]);
-        let mut band = Band {
-            width,
-            rows: 0..height,
-            farthest: Vec::new(),
-            inverse: &mut inverse,
-            triangle: &mut triangle,
-        };
+        let mut band = Band::new(width, 0, &mut inverse, &mut triangle);
         for t in 0..mesh.triangles.len() {
             band.draw(mesh.corners(t).map(|p| corner(camera, p)), t as u32);
         }
@@ -439,13 +435,7 @@ mod tests {
         let mut placed: Vec<Placed> = placed.collect();
         placed.sort_by(|a, b| b.nearest.total_cmp(&a.nearest));
         let (mut inverse, mut triangle) = (vec![0.0; 320 * 320], vec![NOTHING; 320 * 320]);
-        let mut band = Band {
-            width: 320,
-            rows: 0..320,
-            farthest: Vec::new(),
-            inverse: &mut inverse,
-            triangle: &mut triangle,
-        };
+        let mut band = Band::new(320, 0, &mut inverse, &mut triangle);
         band.draw_clusters(&clusters.0, &placed, &camera);
         let hidden = placed.iter().filter(|placed| band.hides(placed)).count();
         assert!(hidden > 200, "{hidden} of {}", placed.len());

@@ -113,9 +113,11 @@ impl Pinhole {
         inside.then(|| place.y as usize * self.size[0] + place.x as usize)
     }
 
-    /// Returns the corners of a box in the image around a ball, camera coordinates. The box is infinite if the ball
-    /// reaches behind the camera; `None` if all of it is there.
+    /// Returns the corners of a box around a ball, camera coordinates, in pixels: a pixel larger, for errors of rounding,
+    /// and infinite if the ball reaches behind the camera. `None` if the ball is behind the camera or outside the image,
+    /// or is no ball (NaN).
     pub fn around_ball(&self, centre: Vec3, radius: f32) -> Option<[Vec2; 2]> {
+        const ROUNDING: f32 = 1.0;
         let (near, far) = (centre.z - radius, centre.z + radius);
         if near <= 0.0 {
             return (far > 0.0).then_some([Vec2::NEG_INFINITY, Vec2::INFINITY]);
@@ -126,7 +128,11 @@ impl Pinhole {
             let depth = if edge * by > 0.0 { near } else { far };
             edge / depth * self.focal[k] + self.principal[k]
         };
-        Some([-radius, radius].map(|by| Vec2::new(side(0, by), side(1, by))))
+        let [low, high] = [-radius, radius].map(|by| Vec2::new(side(0, by), side(1, by)));
+        let (low, high) = (low - ROUNDING, high + ROUNDING);
+        let size = Vec2::from(self.size.map(|side| side as f32));
+        let is_in_image = high.cmpge(Vec2::ZERO).all() && low.cmplt(size).all();
+        is_in_image.then_some([low, high])
     }
 
     /// Returns the mean focal length, pixels.
@@ -135,11 +141,12 @@ impl Pinhole {
     }
 }
 
-/// Returns middle and radius of a ball around points, not the least one; without points the radius is NaN.
+/// Returns middle and radius of a ball around points, not the least one, a thousandth larger for errors of rounding;
+/// without points the radius is NaN.
 pub(crate) fn ball_around(points: impl Iterator<Item = Vec3>) -> (Vec3, f32) {
     let bounds = [Vec3::INFINITY, Vec3::NEG_INFINITY];
     let [low, high] = points.fold(bounds, |[low, high], p| [low.min(p), high.max(p)]);
-    ((low + high) / 2.0, (high - low).length() / 2.0)
+    ((low + high) / 2.0, (high - low).length() / 2.0 * 1.001)
 }
 
 /// Reduces depths by the nearest pixel, so that no depth of two surfaces mixes.

@@ -55,20 +55,28 @@ fn bits_of(settings: &RenderSettings) -> Bits {
         | Bits::when(settings.surface, Bits::SURFACE)
 }
 
-/// Splits blended and median depths.
-fn depth_of(pixels: &[[f32; 2]]) -> DepthImage {
-    DepthImage {
-        blended: pixels.iter().map(|p| p[0]).collect(),
-        median: pixels.iter().map(|p| p[1]).collect(),
-    }
-}
-
-/// Splits depths and normals of the surface.
-fn surface_of(pixels: &[[f32; 4]]) -> SurfaceImage {
-    let pixels = pixels.par_iter();
-    SurfaceImage {
-        depth: pixels.clone().map(|p| p[0]).collect(),
-        normal: pixels.map(|&[_, x, y, z]| [x, y, z]).collect(),
+/// Returns a render from its planes of colours and alpha, and the pixels of its depth and of its surface.
+fn whole(
+    camera: &PosedCamera,
+    state: &layout::State,
+    (rgb, alpha): (Vec<f32>, Vec<f32>),
+    depth: Option<Vec<[f32; 2]>>,
+    surface: Option<Vec<[f32; 4]>>,
+) -> Rendered {
+    Rendered {
+        width: camera.size[0],
+        height: camera.size[1],
+        rgb,
+        alpha,
+        depth: depth.map(|pixels| DepthImage {
+            blended: pixels.iter().map(|p| p[0]).collect(),
+            median: pixels.iter().map(|p| p[1]).collect(),
+        }),
+        surface: surface.map(|pixels| SurfaceImage {
+            depth: pixels.par_iter().map(|p| p[0]).collect(),
+            normal: pixels.par_iter().map(|&[_, x, y, z]| [x, y, z]).collect(),
+        }),
+        counts: counts_of(state, camera),
     }
 }
 
@@ -166,18 +174,10 @@ impl GpuEngine {
             self.grow_for(state.halted, state.wanted, state.gaussians)?;
             return self.picture_of(&camera, settings);
         }
-        let (rgb, alpha) = planes(&coming.image.wait()?);
+        let image = planes(&coming.image.wait()?);
         let depth = coming.depth.map(|mut depth| depth.wait()).transpose()?;
         let surface = coming.surface.map(|mut pixels| pixels.wait()).transpose()?;
-        Ok(Rendered {
-            width: camera.size[0],
-            height: camera.size[1],
-            rgb,
-            alpha,
-            depth: depth.map(|pixels| depth_of(&pixels)),
-            surface: surface.map(|pixels| surface_of(&pixels)),
-            counts: counts_of(&state, &camera),
-        })
+        Ok(whole(&camera, &state, image, depth, surface))
     }
 
     /// Reads the output of `blend`, and finds the surface of the render that ran last.
@@ -192,26 +192,15 @@ impl GpuEngine {
         if settings.surface {
             self.submit_surface(camera, settings, bits)?;
         }
-        let pixels: Vec<[f32; 4]> = self
-            .context
-            .gpu
-            .read(self.buffers.get("image")?, camera.pixel_count())?;
-        let (rgb, alpha) = planes(&pixels);
-        Ok(Rendered {
-            width: camera.size[0],
-            height: camera.size[1],
-            rgb,
-            alpha,
-            depth: settings
-                .depth
-                .then(|| self.depth_image(camera))
-                .transpose()?,
-            surface: settings
-                .surface
-                .then(|| self.surface_image(camera))
-                .transpose()?,
-            counts: counts_of(state, camera),
-        })
+        let (gpu, count) = (&self.context.gpu, camera.pixel_count());
+        let buffer = |name| self.buffers.get(name);
+        let image = planes(&gpu.read(buffer("image")?, count)?);
+        let depth = settings
+            .depth
+            .then(|| gpu.read(buffer("depth_pixels")?, count));
+        let depth = depth.transpose()?;
+        let surface = settings.surface.then(|| gpu.read(buffer(SURFACE)?, count));
+        Ok(whole(camera, state, image, depth, surface.transpose()?))
     }
 
     /// Renders, and submits the backward pass from a derivative by the image. Returns the number of Gaussians.
@@ -358,13 +347,6 @@ impl GpuEngine {
         self.recording(Plan::Front, bits, 0)
     }
 
-    /// Reads the output of `blend` in `depth_pixels` of a render.
-    fn depth_image(&self, camera: &PosedCamera) -> Result<DepthImage> {
-        let buffer = self.buffers.get("depth_pixels")?;
-        let pixels: Vec<[f32; 2]> = self.context.gpu.read(buffer, camera.pixel_count())?;
-        Ok(depth_of(&pixels))
-    }
-
     /// Submits the search for the surface of the render that ran last.
     fn submit_surface(
         &mut self,
@@ -387,13 +369,6 @@ impl GpuEngine {
     ) -> Result<Arc<CommandList>> {
         let bits = bits | Bits::of_render(settings, camera.model);
         self.recording(Plan::Shown, bits, 0)
-    }
-
-    /// Reads the surface after [`Self::submit_surface`].
-    fn surface_image(&self, camera: &PosedCamera) -> Result<SurfaceImage> {
-        let buffer = self.buffers.get(SURFACE)?;
-        let pixels: Vec<[f32; 4]> = self.context.gpu.read(buffer, camera.pixel_count())?;
-        Ok(surface_of(&pixels))
     }
 
     /// Writes dL/d(blended depth) next to the output of `blend` in `depth_pixels`.

@@ -196,16 +196,8 @@ impl Patch {
         let turn = (self.radius / distance).asin();
         let angle = self.normal.angle_between(to_camera);
         let faces = angle - turn - self.spread <= LEAST_COSINE.acos() + 1e-3;
-        // The ball is enlarged for errors of rounding.
         let middle = camera.to_camera(self.middle);
-        let is_in_image = |[low, high]: [Vec2; 2]| {
-            let size = Vec2::from(camera.size.map(|side| side as f32));
-            high.cmpge(Vec2::ZERO).all() && low.cmplt(size).all()
-        };
-        faces
-            && camera
-                .around_ball(middle, self.radius * 1.001 + 1e-6 * distance)
-                .is_some_and(is_in_image)
+        faces && camera.around_ball(middle, self.radius).is_some()
     }
 }
 
@@ -311,20 +303,12 @@ pub fn to_bytes(colour: Vec3) -> [u8; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raster::tests::numbers;
     use dapple_scene::Pose;
-
-    /// Returns numbers of -1 to 1.
-    fn numbers() -> impl FnMut() -> f32 {
-        let mut state = 1u32;
-        move || {
-            state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
-            (state >> 8) as f32 / (1u32 << 23) as f32 - 1.0
-        }
-    }
 
     #[test]
     fn a_patch_without_view_has_no_spot_that_faces_the_camera() {
-        let mut next = numbers();
+        let mut next = numbers(1);
         let mut vector = || Vec3::new(next(), next(), next());
         let mut hidden = 0;
         for round in 0..4000 {

@@ -24,7 +24,7 @@ const FEW_VIEWS: usize = 6;
 /// Triangles that are compared with the same maps.
 const PATCH: usize = 128;
 
-/// Factor on the ball around a patch and on distances, for errors of rounding.
+/// Factor on tolerances that select maps, for errors of rounding.
 const SLACK: f32 = 1.01;
 
 /// Counts of removed and filled parts.
@@ -47,12 +47,12 @@ pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: &ByLevel) -> 
         let middle =
             |t: &[u32; 3]| t.map(|i| mesh.positions[i as usize]).iter().sum::<Vec3>() / 3.0;
         let middles: Vec<Vec3> = triangles.iter().map(middle).collect();
-        let (centre, radius) = ball_around(middles.iter().copied());
+        let ball = ball_around(middles.iter().copied());
         let most = middles.iter().map(|&p| tolerance.at(p));
         let most = most.fold(0.0, f32::max);
         // The other maps count neither way.
         let near = maps.iter();
-        let near = near.filter(|map| map.may_show((centre, radius * SLACK), most * SLACK));
+        let near = near.filter(|map| map.may_show(ball, most * SLACK));
         let near: Vec<&DepthMap> = near.collect();
         let is_supported = |&middle: &Vec3| {
             let tolerance = tolerance.at(middle);

@@ -190,14 +190,11 @@ impl DepthMap {
             return Some(OPEN);
         }
         let range = |k: usize| {
-            let (low, high) = (low[k], high[k]);
-            (high >= 0.0 && low < self.camera.size[k] as f32).then(|| {
-                let last = self.tiles[k] - 1;
-                let tile = |v: f32| ((v.max(0.0) as usize) / TILE).min(last);
-                (tile(low), tile(high))
-            })
+            let last = self.tiles[k] - 1;
+            let tile = |v: f32| ((v.max(0.0) as usize) / TILE).min(last);
+            (tile(low[k]), tile(high[k]))
         };
-        let (columns, rows) = (range(0)?, range(1)?);
+        let (columns, rows) = (range(0), range(1));
         let mut farthest: f32 = 0.0;
         for y in rows.0..=rows.1 {
             let row = &self.farthest[y * self.tiles[0]..];

@@ -341,8 +341,9 @@ fn refined(
     (args, inputs): (&Args, &Inputs),
     console: &Console,
 ) -> Result<()> {
+    let of_depths: u64 = depths.iter().map(MeshDepths::bytes).sum();
     let options = RefineOptions {
-        max_memory: args.max_memory << 20,
+        max_memory: (args.max_memory << 20).saturating_sub(of_depths),
         voxel: voxel.clone(),
     };
     let photos = inputs.photos();
