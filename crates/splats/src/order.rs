@@ -1,60 +1,12 @@
-//! The Z curve: Gaussians that are close in space come close in the file.
-//!
-//! 1. The box around all finite centres is cut into 2^21 cells along each axis.
-//! 2. A centre's code takes bits of x, y and z in turn (Morton 1966); those that are not finite come last.
-//! 3. Gaussians are sorted by code, those of one cell stay in their order.
+//! Orders of Gaussians: along a Z curve, by what they cover; and the Gaussians in an order.
+
+mod morton;
+
+pub use morton::morton_order;
+pub(crate) use morton::order_by_shells;
 
 use crate::Splats;
 use rayon::prelude::*;
-
-/// Bits of a cell along an axis: three of them fit 64 bits.
-const BITS: u32 = 21;
-
-/// The order of the centres along the curve: indices, stable.
-pub fn morton_order(means: &[[f32; 3]]) -> Vec<usize> {
-    let finite = |mean: &&[f32; 3]| mean.iter().all(|v| v.is_finite());
-    let mut low = [f32::INFINITY; 3];
-    let mut high = [f32::NEG_INFINITY; 3];
-    for mean in means.iter().filter(finite) {
-        for axis in 0..3 {
-            low[axis] = low[axis].min(mean[axis]);
-            high[axis] = high[axis].max(mean[axis]);
-        }
-    }
-    let cells = f64::from((1u32 << BITS) - 1);
-    let cell = |value: f32, axis: usize| {
-        let (low, high) = (f64::from(low[axis]), f64::from(high[axis]));
-        match high > low {
-            true => ((f64::from(value) - low) / (high - low) * cells) as u64,
-            false => 0,
-        }
-    };
-    let code = |mean: &[f32; 3]| match finite(&mean) {
-        true => (0..3).fold(0, |code, axis| {
-            code | spread(cell(mean[axis], axis)) << axis
-        }),
-        false => u64::MAX,
-    };
-    let mut keyed: Vec<(u64, usize)> = means
-        .par_iter()
-        .map(code)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .zip(0..)
-        .collect();
-    keyed.par_sort_unstable();
-    keyed.into_iter().map(|(_, i)| i).collect()
-}
-
-/// The lowest 21 bits, each followed by two zeros.
-fn spread(mut v: u64) -> u64 {
-    v &= 0x1f_ffff;
-    v = (v | v << 32) & 0x001f_0000_0000_ffff;
-    v = (v | v << 16) & 0x001f_0000_ff00_00ff;
-    v = (v | v << 8) & 0x100f_00f0_0f00_f00f;
-    v = (v | v << 4) & 0x10c3_0c30_c30c_30c3;
-    (v | v << 2) & 0x1249_2492_4924_9249
-}
 
 /// By what Gaussians cover ([`Splats::coverage`]), most first; of equals the first.
 pub fn largest_first(splats: &Splats) -> Vec<usize> {
@@ -112,18 +64,6 @@ pub fn append(splats: &mut Splats, more: Splats) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_eight_corners_of_a_cube_come_in_the_order_of_the_letter_z() {
-        // Backwards, so that sorting has work to do; x is the lowest bit.
-        let corner = |i: usize| [i & 1, i >> 1 & 1, i >> 2 & 1].map(|v| v as f32 * 5.0 - 1.0);
-        let means: Vec<[f32; 3]> = (0..8).rev().map(corner).collect();
-        assert_eq!(morton_order(&means), (0..8).rev().collect::<Vec<_>>());
-        // Equal ones stay in order, NaN comes last.
-        let means = [[f32::NAN, 0.0, 0.0], [1.0; 3], [0.0; 3], [1.0; 3]];
-        assert_eq!(morton_order(&means), [2, 1, 3, 0]);
-        assert_eq!(morton_order(&[]), [0usize; 0]);
-    }
 
     #[test]
     fn merged_files_have_the_higher_degree_and_zeros_where_there_was_none() {

@@ -178,24 +178,34 @@ fn compare(browser: &mut Browser, page: &Path, drawn: &Drawn) {
     }
 }
 
-/// With WebGPU the engine's own kernels draw, with and without the Mip-Splatting filters. If the buffers cannot hold
-/// all instances, they are enlarged.
+/// Splats trained with the Mip-Splatting filters are drawn with them, by WebGPU and by WebGL 2. With WebGPU the engine's
+/// own kernels draw; if the buffers cannot hold all instances, they are enlarged. The viewer's page draws without the
+/// filters.
 #[test]
 fn a_page_with_webgpu_plays_the_engines_kernels() {
     let Some(chromium) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.toml"), "antialias = true\n").unwrap();
     let Some(page) = shining_page(folder.path(), &[]) else {
         return;
     };
     let browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
     // A CPU adapter runs the kernels if the address requests it.
     let mut browser = loaded(browser, &format!("{}?renderer=webgpu", url(&page)));
-    compare(&mut browser, &page, &WEBGPU);
+    // Without the filters the picture differs.
+    let (far, packed) = (first_view(&mut browser, 1.0), splats_of(&page));
+    let [with, without] = [true, false].map(|antialias| rendered(&packed, &far, antialias));
+    assert!(share_near(&with, &without, WEBGPU.near) < WEBGPU.share);
+    let filtered = |drawn: Drawn| Drawn {
+        antialias: true,
+        ..drawn
+    };
+    compare(&mut browser, &page, &filtered(WEBGPU));
     // Near enough that some Gaussians cover the whole frame.
     let inside = first_view(&mut browser, 0.05);
     let (shown, engine) = (
         picture(&mut browser, &inside),
-        rendered(&splats_of(&page), &inside, false),
+        rendered(&packed, &inside, true),
     );
     let share = share_near(&shown, &engine, WEBGPU.near);
     assert!(share >= WEBGPU.share, "inside: {share}");
@@ -221,7 +231,8 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
     browser.wait_for(
         "location.search === '?renderer=webgl2' && globalThis.dapple?.renderer === 'webgl2'",
     );
-    assert_eq!(picture(&mut browser, &inside).len(), shown.len());
+    browser.value("dapple.loaded.then(() => true)");
+    compare(&mut browser, &page, &filtered(WEBGL2));
     // The address selects the renderer too. Without a selection, a CPU adapter runs no kernels.
     for address in [format!("{}?renderer=webgl2", url(&page)), url(&page)] {
         browser.call("Page.navigate", &json!({"url": address}));
@@ -256,41 +267,6 @@ fn a_page_from_disk_draws_what_the_engine_does() {
     assert_ne!(turned, stands, "a drag turns it");
     browser.key("r");
     browser.wait_for(&format!("dapple.camera().position[0] === {}", stands[0]));
-    assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
-}
-
-/// Splats trained with the Mip-Splatting filters are drawn with them, by both.
-#[test]
-fn an_anti_aliased_page_is_filtered_as_the_engine_filters() {
-    let Some(chromium) = chromium() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("config.toml"), "antialias = true\n").unwrap();
-    let Some(page) = shining_page(folder.path(), &[]) else {
-        return;
-    };
-    let browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
-    let mut browser = loaded(browser, &format!("{}?renderer=webgpu", url(&page)));
-    // Without the filters the picture differs.
-    let (far, packed) = (first_view(&mut browser, 1.0), splats_of(&page));
-    let [with, without] = [true, false].map(|antialias| rendered(&packed, &far, antialias));
-    assert!(share_near(&with, &without, WEBGPU.near) < WEBGPU.share);
-    for drawn in [WEBGPU, WEBGL2] {
-        let drawn = Drawn {
-            antialias: true,
-            ..drawn
-        };
-        if drawn.by == "webgl2" {
-            browser.call(
-                "Page.navigate",
-                &json!({"url": format!("{}?renderer=webgl2", url(&page))}),
-            );
-            browser.wait_for(
-                "document.readyState === 'complete' && globalThis.dapple?.renderer === 'webgl2'",
-            );
-            browser.value("dapple.loaded.then(() => true)");
-        }
-        compare(&mut browser, &page, &drawn);
-    }
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
 

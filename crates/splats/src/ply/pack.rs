@@ -6,7 +6,8 @@
 //! 3. Words and bytes are rounded to the nearest step.
 
 use super::compressed::{CHUNK, CHUNK_COLUMNS, COLOUR_COLUMNS, PACKED};
-use crate::splat_file::{WriteOptions, alpha, largest, order_by_shells, unit};
+use crate::order::order_by_shells;
+use crate::splat_file::{WriteOptions, alpha, largest, unit};
 use crate::{SH_C0, Splats};
 use rayon::prelude::*;
 use std::f32::consts::FRAC_1_SQRT_2;

@@ -38,7 +38,6 @@ pub(crate) use packed::{alpha, cut_harmonics, largest, linear_scale, logit, unit
 pub use reading::{
     parse, parse_files, parse_with, read, read_with, read_with_progress, size_bytes,
 };
-pub(crate) use sog::order_by_shells;
 pub use streamed::{DetailLevel, detail_levels, read_detail_level};
 pub use writing::{encode, encode_files, write, write_with, write_with_progress};
 

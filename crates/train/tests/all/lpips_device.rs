@@ -58,13 +58,15 @@ fn tensors_say_what_the_processor_says() {
             let masks = [
                 None,
                 Some(mask(&|x, _| x >= width / 2)),
-                Some(mask(&|x, y| x < 12 || y > 20)),
-                Some(mask(&|x, y| x + y == 0)),
                 // The shares of earlier masks are not reused.
                 None,
+                Some(mask(&|x, y| x < 12 || y > 20)),
+                Some(mask(&|x, y| x + y == 0)),
             ];
+            // Masks do not depend on the network, and VGG takes long in software.
+            let count = if rows == VGG { 3 } else { masks.len() };
             let mut without = Vec::new();
-            for mask in &masks {
+            for mask in &masks[..count] {
                 let mask = mask.as_deref();
                 let expected = lpips.distance(&a, &b, width, height, mask).unwrap();
                 let actual = device.distance(&a, &b, width, height, mask).unwrap();

@@ -19,14 +19,12 @@ mod codebook;
 mod huffman;
 mod lossless;
 mod meta;
-mod morton;
 mod palette;
 mod picture;
 mod plan;
 mod read;
 mod write;
 
-pub(crate) use morton::{order as morton_order, order_by_shells};
 pub(super) use read::{parse, parse_beside, parse_meta_alone, read_folder, within};
 pub(super) use write::{encode, encode_files, encode_ordered};
 

@@ -4,7 +4,8 @@ use super::codebook::Codebook;
 use super::meta::{Asset, Coded, Files, Means, Meta, Rest};
 use super::palette::{Palette, Vectors};
 use super::picture::{LONGEST_SIDE, Picture};
-use super::{ENTRIES_A_ROW, LARGEST_FROM, META, archive, morton};
+use super::{ENTRIES_A_ROW, LARGEST_FROM, META, archive};
+use crate::order::morton_order;
 use crate::splat_file::WriteOptions;
 use crate::splat_file::extras::extras;
 use crate::splat_file::files::NamedFiles;
@@ -41,7 +42,7 @@ pub(in crate::splat_file) fn encode_files(
     options: &WriteOptions,
     progress: &dyn Progress,
 ) -> Result<NamedFiles> {
-    encode_ordered(splats, &morton::order(&splats.means), options, progress)
+    encode_ordered(splats, &morton_order(&splats.means), options, progress)
 }
 
 /// Encodes the files of the Gaussians `order`, texel by texel.

@@ -4,7 +4,7 @@ use super::META;
 use super::meta::{Asset, Bound, Meta, Node, Run};
 use super::tree::Part;
 use crate::edit::decimate::decimate;
-use crate::order::{append, gather};
+use crate::order::{append, gather, morton_order};
 use crate::splat_file::files::NamedFiles;
 use crate::splat_file::{WriteOptions, sog};
 use crate::{Error, Progress, Result, Splats};
@@ -149,7 +149,7 @@ impl Files<'_> {
             .iter()
             .map(|&i| self.all.means[i as usize])
             .collect();
-        let order = sog::morton_order(&means);
+        let order = morton_order(&means);
         let file = match self.open[level] {
             Some(file) => file,
             None => {
