@@ -6,14 +6,12 @@
 #[path = "all/common/mod.rs"]
 mod common;
 
+use common::exit::UNSUPPORTED;
 use common::{ok_in, run_in, small_capture};
 use dapple::scene::test_requirements::{skipped, test_gpu};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Exit status without a device.
-const UNSUPPORTED: i32 = 5;
 
 const TRAIN: [&str; 8] = [
     "train",

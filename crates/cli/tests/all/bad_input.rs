@@ -5,15 +5,11 @@
 
 use crate::common;
 
+use common::exit::{INPUT, IO, UNSUPPORTED, USAGE};
 use common::{TRAIN, files, json, ok_in, refused, run_in, small_capture};
 use image::{ImageBuffer, Rgb, RgbImage};
 use std::path::Path;
 use tempfile::TempDir;
-
-const USAGE: i32 = 2;
-const INPUT: i32 = 3;
-const IO: i32 = 4;
-const UNSUPPORTED: i32 = 5;
 
 /// A capture as text with three photos, which tests damage.
 struct TextCapture {

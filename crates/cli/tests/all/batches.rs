@@ -4,10 +4,9 @@
 
 use crate::common;
 
+use common::exit::INPUT;
 use common::{json, ok_in, refused, small_capture};
 use std::path::Path;
-
-const INPUT: i32 = 3;
 
 fn train(path: &Path, out: &str, more: &[&str]) {
     let start = ["train", "capture", "-q", "--preset=m9", "--sh-degree=1"];

@@ -4,12 +4,11 @@
 
 use crate::common;
 
+use common::exit::INPUT;
 use common::{dapple, files, json, ok_in, refused, small_capture, synth};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-const INPUT: i32 = 3;
 
 /// Runs `dapple train capture` with density control.
 fn train(path: &Path, more: &[&str]) -> common::Ran {

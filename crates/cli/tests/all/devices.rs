@@ -7,14 +7,13 @@
 
 use crate::common;
 
+use common::exit::UNSUPPORTED;
 use common::{TRAIN, dapple, json, ok_in, refused, small_capture};
 use dapple::ply;
 use dapple::runtime::adapters;
 use dapple::synth;
 use std::fmt::Write as _;
 use std::path::Path;
-
-const UNSUPPORTED: i32 = 5;
 
 /// Returns true if there is a software renderer; otherwise prints what is not tested.
 fn has_llvmpipe(what: &str) -> bool {

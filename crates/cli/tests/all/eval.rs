@@ -3,12 +3,9 @@
 
 use crate::common;
 
+use common::exit::{INPUT, IO, UNSUPPORTED};
 use common::{TRAIN, json, ok_in, refused, small_capture, synth};
 use std::path::Path;
-
-const INPUT: i32 = 3;
-const IO: i32 = 4;
-const UNSUPPORTED: i32 = 5;
 
 #[test]
 fn two_runs_are_compared_photo_by_photo() {

@@ -5,12 +5,10 @@
 use crate::common;
 use crate::page;
 
+use common::exit::{INPUT, USAGE};
 use common::{dapple, json, ok_in, refused, run_in, small_capture};
 use page::{Browser, Served, chromium};
 use std::path::Path;
-
-const USAGE: i32 = 2;
-const INPUT: i32 = 3;
 
 fn train(path: &Path, out: &str, more: &[&str]) -> common::Ran {
     let start = ["train", "capture", "--preset=m9", "--sh-degree=1"];

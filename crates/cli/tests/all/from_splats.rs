@@ -4,11 +4,10 @@
 
 use crate::common;
 
+use common::exit::INPUT;
 use common::{TRAIN, json, ok_in, refused, small_capture};
 use std::path::Path;
 use tempfile::TempDir;
-
-const INPUT: i32 = 3;
 
 fn trained() -> TempDir {
     let folder = small_capture();

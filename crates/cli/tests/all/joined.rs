@@ -4,12 +4,10 @@
 
 use crate::common;
 
+use common::exit::{INPUT, UNSUPPORTED};
 use common::{files, ok_in, refused};
 use std::collections::HashSet;
 use std::path::Path;
-
-const INPUT: i32 = 3;
-const UNSUPPORTED: i32 = 5;
 
 /// Bytes of a Gaussian of degree 1 in `splats.ply`: normals and the other numbers.
 const ROW: usize = 4 * (3 + 3 + 3 + 9 + 1 + 3 + 4);

@@ -5,6 +5,7 @@
 use crate::common;
 use crate::page;
 
+use common::exit::UNSUPPORTED;
 use common::{Ran, TRAIN, dapple, json, ok_in, small_capture};
 use dapple::Splats;
 use dapple::runtime::adapters;
@@ -13,8 +14,6 @@ use page::Served;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
-
-const UNSUPPORTED: i32 = 5;
 
 /// Gaussians of the splats; a buffer of 3 MiB holds 17 476.
 const GAUSSIANS: usize = 20_000;

@@ -5,10 +5,9 @@
 
 use crate::common;
 
+use common::exit::UNSUPPORTED;
 use common::{TRAIN, files, json, ok_in, refused, run_in, synth};
 use std::path::Path;
-
-const UNSUPPORTED: i32 = 5;
 
 /// Trains `capture/` into `out`, with further options; returns the stderr.
 fn train(folder: &Path, out: &str, more: &[&str]) -> String {

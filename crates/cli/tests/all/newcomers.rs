@@ -4,11 +4,10 @@
 
 use crate::common;
 
+use common::exit::INPUT;
 use common::{TRAIN, json, ok_in, refused, run_in, small_capture};
 use image::{ImageReader, codecs::jpeg::JpegEncoder};
 use std::path::Path;
-
-const INPUT: i32 = 3;
 
 /// Returns the names of the photos of a small capture.
 fn photos(path: &Path) -> Vec<String> {

@@ -7,6 +7,7 @@ use crate::common;
 
 use crate::chromium;
 
+use common::exit::{INPUT, IO, USAGE};
 use common::{files, json, ok_in, refused, run_in, small_capture};
 use dapple::runtime::adapters;
 use dapple_profile::profile::{Phase, Profile};
@@ -15,10 +16,6 @@ use dapple_profile::{compare, read_profile};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::OnceLock;
-
-const USAGE: i32 = 2;
-const INPUT: i32 = 3;
-const IO: i32 = 4;
 
 /// A profile of synthetic splats, of a few steps.
 const SYNTHETIC: [&str; 10] = [

@@ -4,13 +4,9 @@
 
 use crate::common;
 
+use common::exit::{INPUT, IO, UNSUPPORTED, USAGE};
 use common::{ok_in, refused, run_in, small_capture};
 use std::path::Path;
-
-const UNSUPPORTED: i32 = 5;
-const USAGE: i32 = 2;
-const INPUT: i32 = 3;
-const IO: i32 = 4;
 
 /// Runs `dapple train capture` with rounds of density control between steps of two views.
 fn train(path: &Path, more: &[&str]) -> common::Ran {

@@ -4,10 +4,9 @@
 
 use crate::common;
 
+use common::exit::INPUT;
 use common::{ok_in, refused};
 use std::path::Path;
-
-const INPUT: i32 = 3;
 
 fn config(path: &Path, run: &str) -> String {
     std::fs::read_to_string(path.join(run).join("config.toml")).unwrap()

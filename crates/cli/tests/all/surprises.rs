@@ -4,13 +4,10 @@
 
 use crate::common;
 
+use common::exit::{INPUT, IO, USAGE};
 use common::{Ran, TRAIN, dapple, ok_in, refused, run_in, small_capture};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-const USAGE: i32 = 2;
-const INPUT: i32 = 3;
-const IO: i32 = 4;
 
 fn trained() -> tempfile::TempDir {
     let folder = small_capture();

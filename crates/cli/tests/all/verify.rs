@@ -4,11 +4,9 @@
 
 use crate::common;
 
+use common::exit::{INPUT, UNSUPPORTED};
 use common::{json, ok_in, refused, run_in, small_capture};
 use std::path::Path;
-
-const INPUT: i32 = 3;
-const UNSUPPORTED: i32 = 5;
 
 fn train(path: &Path, out: &str, more: &[&str]) {
     let start = ["train", "capture", "-q", "--preset=m9", "--sh-degree=1"];

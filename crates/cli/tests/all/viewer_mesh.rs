@@ -4,6 +4,7 @@
 use crate::common;
 use crate::page;
 
+use common::exit::INPUT;
 use common::{TRAIN, dapple, ok_in, refused, small_capture};
 use dapple::glam::Vec3;
 use dapple::scene::{LoadOptions, load};
@@ -14,8 +15,6 @@ use dapple_viewer::export::PageCamera;
 use page::{Browser, Served, chromium};
 use serde_json::{Value, json};
 use std::path::Path;
-
-const INPUT: i32 = 3;
 
 /// Writes a coloured box in the middle of the scene, as a PLY, a GLB and an OBJ file.
 fn write_box(path: &Path) -> Mesh {

@@ -6,6 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
+/// Exit codes of errors.
+pub mod exit {
+    pub const USAGE: i32 = 2;
+    pub const INPUT: i32 = 3;
+    pub const IO: i32 = 4;
+    pub const UNSUPPORTED: i32 = 5;
+}
+
 /// Arguments of a short run that takes snapshots; the run folder follows.
 pub const SNAPPED: [&str; 8] = [
     "train",
