@@ -122,7 +122,7 @@ impl DeviceOptions {
         }
         let (engine, why) = match launch {
             Some(launch) => {
-                let (device, options) = self.of_rank();
+                let (device, options) = self.of_rank()?;
                 let engine = launch.lead(&device, &options);
                 (engine.map_err(|error| placed_at(error, place))?, None)
             }
@@ -151,16 +151,16 @@ impl DeviceOptions {
 
     /// Opens the ranks of this process. Returns the reason for the choice of the device too.
     fn ranks_engine(&self, ranks: u32) -> Result<(BoxedEngine, Option<String>)> {
-        let (device, options) = self.of_rank();
+        let (device, options) = self.of_rank()?;
         let opened = dapple::open_ranks(&device, &options, ranks as usize);
         let (ranks, why) = opened.map_err(|error| placed_at(error, "--ranks-in-process"))?;
         Ok((ranks.into_engine(), why))
     }
 
     /// Returns the device and the options of a rank.
-    pub fn of_rank(&self) -> (Device, EngineOptions) {
+    pub fn of_rank(&self) -> Result<(Device, EngineOptions)> {
         let device = self.device.clone().unwrap_or_default();
-        (device, self.engine_options(false))
+        Ok((device, self.engine_options(false)?))
     }
 
     /// Returns the search for nearest entries of a palette, for formats with one. The device is opened at the first
@@ -237,7 +237,7 @@ impl DeviceOptions {
                     .hint("omit --gpu-memory, or use --device gpu"),
             );
         }
-        let options = self.engine_options(time_stages);
+        let options = self.engine_options(time_stages)?;
         dapple::open(&device, &options).map_err(|e| match (&device, e.place()) {
             (_, Some(_)) => e,
             (Device::Gpu(_), None) => e.at(format!("--device {device}")),
@@ -245,8 +245,8 @@ impl DeviceOptions {
         })
     }
 
-    fn engine_options(&self, time_stages: bool) -> EngineOptions {
-        EngineOptions {
+    fn engine_options(&self, time_stages: bool) -> Result<EngineOptions> {
+        Ok(EngineOptions {
             threads: self.threads,
             precision: self.precision.unwrap_or_default(),
             default_cap: self.default_cap,
@@ -254,17 +254,26 @@ impl DeviceOptions {
             photo_memory_bytes: self.photo_memory,
             time_stages,
             // Bypass for drivers with wrong timestamps; see docs/PROFILING.md.
-            buffer_bytes: buffer_bytes(),
+            buffer_bytes: buffer_bytes()?,
             without_timestamps: std::env::var_os("DAPPLE_NO_TIMESTAMPS").is_some_and(|v| v == "1"),
             shares_memory: false,
-        }
+        })
     }
 }
 
 /// Returns the number in DAPPLE_BUFFER_BYTES, for drivers that report too large buffers and for tests; see
 /// docs/CLUSTER.md.
-fn buffer_bytes() -> Option<u64> {
-    parse_bytes(std::env::var("DAPPLE_BUFFER_BYTES").ok()?.as_str()).ok()
+fn buffer_bytes() -> Result<Option<u64>> {
+    const NAME: &str = "DAPPLE_BUFFER_BYTES";
+    let Some(text) = std::env::var_os(NAME).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let bytes = parse_bytes(&text.to_string_lossy()).map_err(|why| {
+        Error::input(why)
+            .at(format!("the variable {NAME}"))
+            .hint(format!("write {NAME}=1GiB, or remove the variable"))
+    })?;
+    Ok(Some(bytes))
 }
 
 /// Returns the splat file that `path` selects: the file itself, or the splats of a run's folder.

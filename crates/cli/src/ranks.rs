@@ -29,7 +29,7 @@ pub fn join(device: &DeviceOptions, console: &Console) -> Result<bool> {
             Ok(false)
         }
         rank => {
-            let (name, options) = device.of_rank();
+            let (name, options) = device.of_rank()?;
             launch
                 .serve(&name, &options)
                 .map(|()| true)

@@ -108,7 +108,7 @@ impl DeviceOptions {
     ) -> Result<(BoxedEngine, Option<String>)> {
         // An open engine takes memory of the device.
         drop(opened);
-        let (device, options) = self.of_rank();
+        let (device, options) = self.of_rank()?;
         let device = match needed.by_memory {
             true => device,
             false => device_of_one(&device),

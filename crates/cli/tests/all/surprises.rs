@@ -418,3 +418,21 @@ fn the_device_is_told_in_few_words() {
     );
     assert!(long.contains("no hardware GPU answers: ") || long.contains("the best hardware GPU"));
 }
+
+#[test]
+fn a_limit_of_buffers_that_is_no_size_is_refused() {
+    let folder = small_capture();
+    for (value, why) in [("3", "a unit is needed"), ("much", "a number with a unit")] {
+        let mut command = dapple();
+        let command = command.args(TRAIN).current_dir(folder.path());
+        let ran: Ran = command
+            .env("DAPPLE_BUFFER_BYTES", value)
+            .output()
+            .unwrap()
+            .into();
+        assert_eq!(ran.code, INPUT, "{}", ran.stderr);
+        for words in [why, "DAPPLE_BUFFER_BYTES", "hint:"] {
+            assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
+        }
+    }
+}

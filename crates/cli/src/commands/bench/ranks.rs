@@ -84,7 +84,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         copy_through_host();
     }
     let garden = Garden::read(&args.folder)?;
-    let (device, options) = args.device.of_rank();
+    let (device, options) = args.device.of_rank()?;
     let numbers: Vec<usize> = args.ranks.iter().map(|&ranks| ranks as usize).collect();
     let job = Job {
         device: &device,
