@@ -255,8 +255,8 @@ impl DeviceOptions {
             gpu_memory_bytes: self.gpu_memory,
             photo_memory_bytes: self.photo_memory,
             time_stages,
-            // Bypass for drivers with wrong timestamps; see docs/PROFILING.md.
             buffer_bytes: buffer_bytes()?,
+            // Bypass for drivers with wrong timestamps; see docs/PROFILING.md.
             without_timestamps: std::env::var_os("DAPPLE_NO_TIMESTAMPS").is_some_and(|v| v == "1"),
             shares_memory: false,
         })

@@ -1,7 +1,7 @@
 //! The Z curve (Morton 1966): Gaussians that are close in space come close in a file and in memory.
 //!
 //! 1. A box around the centres is cut into 2^21 cells along each axis.
-//! 2. A centre's code takes bits of the cells of x, y and z in turn. Centres that are not finite come last.
+//! 2. A centre's code takes bits of the cells of x, y and z in turn.
 //! 3. Gaussians are sorted by code, those of one cell stay in their order.
 
 use dapple_base::quantiles;
@@ -13,16 +13,18 @@ const BITS: u32 = 21;
 /// The box ends this many widths of the middle 98 % of the centres before and behind them.
 const WIDTHS: f64 = 16.0;
 
-/// Returns the indices of the centres in the order of the curve; equal ones in their own order. A few centres far away
-/// do not move all others into the same cells: the box ends before them, and they count as at its side.
+/// Returns the indices of the centres in the order of the curve; equal ones in their own order, those that are not finite
+/// last. A few centres far away do not move all others into the same cells: the box ends before them, and they count as
+/// at its side.
 pub fn morton_order(means: &[[f32; 3]]) -> Vec<usize> {
     let finite = |mean: &&[f32; 3]| mean.iter().all(|v| v.is_finite());
-    let sides = [0, 1, 2].map(|axis| {
-        let values = means.par_iter().filter(finite).map(|mean| mean[axis]);
+    let sides = (0..3usize).into_par_iter().map(|axis| {
+        let values = means.iter().filter(finite).map(|mean| mean[axis]);
         side(values.collect())
     });
+    let sides: Vec<[f64; 2]> = sides.collect();
     sorted(means, |mean| match finite(&mean) {
-        true => code(mean, sides),
+        true => code(mean, &sides),
         false => u64::MAX,
     })
 }
@@ -48,7 +50,7 @@ pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
             (shell, radius) = (shell + 1, 2.0 * radius);
         }
         let sides = middle.map(|m| [m - radius, m + radius].map(f64::from));
-        (shell, code(mean, sides))
+        (shell, code(mean, &sides))
     })
 }
 
@@ -69,9 +71,10 @@ fn median(values: Vec<f32>) -> f32 {
 
 /// Returns where the box begins and ends along an axis.
 fn side(values: Vec<f32>) -> [f64; 2] {
-    let all = [f32::min, f32::max].map(|end| values.par_iter().copied().reduce_with(end));
-    let middle = [0.01, 0.99].map(|part| quantiles::quantile(values.clone(), part));
-    let ([Some(low), Some(high)], [Some(from), Some(to)]) = (all, middle) else {
+    let all = [f32::min, f32::max].map(|end| values.iter().copied().reduce(end));
+    let from = quantiles::quantile(values.clone(), 0.01);
+    let to = quantiles::quantile(values, 0.99);
+    let ([Some(low), Some(high)], Some(from), Some(to)) = (all, from, to) else {
         return [0.0; 2];
     };
     let [low, high, from, to] = [low, high, from, to].map(f64::from);
@@ -83,7 +86,7 @@ fn side(values: Vec<f32>) -> [f64; 2] {
 }
 
 /// Returns the code of a position in a box, given by its sides.
-fn code(mean: &[f32; 3], sides: [[f64; 2]; 3]) -> u64 {
+fn code(mean: &[f32; 3], sides: &[[f64; 2]]) -> u64 {
     let cells = f64::from((1u32 << BITS) - 1);
     (0..3).fold(0, |code, axis| {
         let [low, high] = sides[axis];
