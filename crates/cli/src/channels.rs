@@ -86,22 +86,8 @@ pub struct Output {
 const SAMPLED: usize = 8;
 
 impl Output {
-    /// Renders the view of `camera` and writes it atomically. Returns the pixels whose values do not fit.
-    pub fn render(
-        &self,
-        engine: &mut dyn Engine,
-        camera: &Camera,
-        settings: &RenderSettings,
-        path: &Path,
-    ) -> Result<Unfit> {
-        let (rendered, values) = self.channel.render(engine, camera, settings)?;
-        let unfit = self.unfit(&values);
-        self.write(&rendered, values, path)?;
-        Ok(unfit)
-    }
-
     /// Returns the pixels whose values a PNG of 16 bits does not hold.
-    fn unfit(&self, values: &[f32]) -> Unfit {
+    pub fn unfit(&self, values: &[f32]) -> Unfit {
         if self.format == FileFormat::Exr || self.colours.is_some() {
             return Unfit::default();
         }
@@ -145,8 +131,8 @@ impl Output {
         Ok((Self { colours, ..self }, note))
     }
 
-    /// Writes the values of a picture of this size.
-    fn write(&self, rendered: &Rendered, values: Vec<f32>, path: &Path) -> Result<()> {
+    /// Writes the values of a picture of this size, atomically.
+    pub fn write(&self, rendered: &Rendered, values: Vec<f32>, path: &Path) -> Result<()> {
         let bytes = match self.format {
             FileFormat::Exr => self.exr(rendered, values),
             FileFormat::Png => self.png(rendered, &values),

@@ -94,6 +94,18 @@ pub trait DeviceBuffers: Engine {
         keeps: bool,
     ) -> Result<()>;
 
+    /// Renders from several cameras, each into its buffer: [`Self::forward_to`] without `keeps`. Views of one size are
+    /// rendered at once, as far as there is memory for them: small views then take a fraction of the time.
+    ///
+    /// # Errors
+    /// See [`Self::forward_to`]; also another number of buffers.
+    fn forward_each_to(
+        &mut self,
+        cameras: &[Camera],
+        settings: &RenderSettings,
+        targets: &[wgpu::Buffer],
+    ) -> Result<()>;
+
     /// Returns true if the last [`Self::render_to`] wrote a whole image, regardless of later commands; waits. If it
     /// returns false, the buffers that were too small are larger now: render again.
     ///

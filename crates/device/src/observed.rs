@@ -39,6 +39,17 @@ impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E
         })
     }
 
+    fn forward_each_to(
+        &mut self,
+        cameras: &[Camera],
+        settings: &RenderSettings,
+        targets: &[wgpu::Buffer],
+    ) -> Result<()> {
+        self.call(&Call::OnDevice("forward_each_to"), |e| {
+            e.forward_each_to(cameras, settings, targets)
+        })
+    }
+
     fn rendered_whole(&mut self) -> Result<bool> {
         self.call(&Call::OnDevice("rendered_whole"), E::rendered_whole)
     }

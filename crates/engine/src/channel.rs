@@ -162,6 +162,39 @@ impl Channel {
             let values = self.of(&rendered, camera)?;
             return Ok((rendered, values));
         }
+        Self::counts(engine, camera, settings)
+    }
+
+    /// Works like [`Self::render`] for several cameras: calls `each` with the index of the camera, the render and the
+    /// values, in order ([`Engine::render_each`]).
+    ///
+    /// # Errors
+    /// See [`Self::render`]; the first error of `each`, after which nothing is rendered.
+    pub fn render_each(
+        self,
+        engine: &mut dyn Engine,
+        cameras: &[Camera],
+        settings: &RenderSettings,
+        each: &mut dyn FnMut(usize, Rendered, Vec<f32>) -> Result<()>,
+    ) -> Result<()> {
+        if self != Self::Count {
+            let mut take = |i: usize, rendered: Rendered| {
+                let values = self.of(&rendered, &cameras[i])?;
+                each(i, rendered, values)
+            };
+            return engine.render_each(cameras, &self.asked_of(settings), &mut take);
+        }
+        cameras.iter().enumerate().try_for_each(|(i, camera)| {
+            let (size, values) = Self::counts(engine, camera, settings)?;
+            each(i, size, values)
+        })
+    }
+
+    fn counts(
+        engine: &mut dyn Engine,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<(Rendered, Vec<f32>)> {
         let found = engine.blend_counts(camera, settings)?;
         let size = Rendered {
             width: found.width,

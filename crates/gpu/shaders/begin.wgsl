@@ -25,8 +25,8 @@ fn begin() {
         return;
     }
     let size = views[step.view].tiles;
-    let tiles = size.x * size.y;
-    groups[GROUPS_GAUSSIANS] = groups_for(state.gaussians, 256u);
+    let tiles = size.x * size.y * frame_count();
+    groups[GROUPS_GAUSSIANS] = flat_groups((state.gaussians + 255u) / 256u * frame_count());
     groups[GROUPS_UPDATE] = groups_for(state.gaussians, UPDATE_THREADS);
     groups[GROUPS_PIXELS] = flat_groups(tiles);
     groups[GROUPS_PIXELS_PART] = groups_for(tiles, DISPATCH_PARTS);

@@ -31,6 +31,8 @@
 //
 // In permutation COUNTS, pixel_blended out: the number of instances that each pixel blends.
 //
+// In permutation FRAMES several views are rendered at once, with the images one after the other.
+//
 // Reference: dapple_reference::blend (Kerbl et al. 2023, eq. 3). CPU version: cpu/src/stages/blend.rs.
 
 #import shared/step
@@ -49,6 +51,10 @@
 // The words of `State`: one of them is written from many workgroups.
 // `State` as words: LOST_TRANSMITTANCE is the index of that word.
 @group(0) @binding(5) var<storage, read_write> state: array<atomic<u32>>;
+#if FRAMES
+// The words of `FrameCounts`, by view.
+@group(0) @binding(14) var<storage, read_write> frame_counts: array<atomic<u32>>;
+#endif
 @group(0) @binding(10) var<storage, read> tile_order: array<u32>;
 #if !IMAGE_ONLY
 @group(0) @binding(6) var<storage, read> bucket_start: array<u32>;
@@ -256,12 +262,21 @@ fn blend(
 #endif
     let view = views[step.view];
     let tiles = view.tiles.x * view.tiles.y;
-    if turn >= tiles {
+#if FRAMES
+    let turns = tiles * step.frames;
+#else
+    let turns = tiles;
+#endif
+    if turn >= turns {
         return;
     }
     let tile = tile_order[turn];
     let block = t / BLOCK_PIXELS;
+#if FRAMES
+    let corner = tile_corner(tile % tiles, view.tiles.x);
+#else
     let corner = tile_corner(tile, view.tiles.x);
+#endif
     let pixel = corner + block_pixel(block, t % BLOCK_PIXELS);
     let is_inside = all(pixel < view.size);
 #if COUNTS
@@ -341,12 +356,17 @@ fn blend(
 
     if is_inside {
         let background = ray.transmittance * step.background;
-        image[pixel.y * view.size.x + pixel.x] = vec4f(ray.colour + background, ray.transmittance);
+#if FRAMES
+        let index = (tile / tiles * view.size.y + pixel.y) * view.size.x + pixel.x;
+#else
+        let index = pixel.y * view.size.x + pixel.x;
+#endif
+        image[index] = vec4f(ray.colour + background, ray.transmittance);
 #if DEPTH
-        depth_pixels[pixel.y * view.size.x + pixel.x] = vec2f(ray.depth, ray.median);
+        depth_pixels[index] = vec2f(ray.depth, ray.median);
 #endif
 #if COUNTS
-        pixel_blended[pixel.y * view.size.x + pixel.x] = ray.blended;
+        pixel_blended[index] = ray.blended;
 #endif
     }
     if whole > count && !ray.is_finished {
@@ -363,6 +383,11 @@ fn blend(
     }
 #endif
     if whole > count && t == 0u {
+#if FRAMES
+        let counts = tile / tiles * FRAME_COUNTS;
+        atomicMax(&frame_counts[counts + FRAME_LOST_TRANSMITTANCE], atomicLoad(&lost));
+#else
         atomicMax(&state[LOST_TRANSMITTANCE], atomicLoad(&lost));
+#endif
     }
 }

@@ -17,7 +17,7 @@
 // Bindings: views, state, groups; tiles_touched, splats2d, by place, depth_values, the places by rank, in; emit_sums, a
 // word per 256 Gaussians; emit_starts, by rank, total last; emit_blocks, by block, the rank that holds its first
 // instance; instance_tile, instance_gaussian (places), by slot, out. In permutation CHOSEN_TILES, tiles_before, by tile,
-// in: shared/tiles.
+// in: shared/tiles. In permutation FRAMES the tiles of each view have numbers after those of the view before.
 
 #import shared/halt
 #import shared/splat2d
@@ -49,6 +49,15 @@ const COARSE: u32 = 256u;
 const MOST_TILES: u32 = 0xffffffu;
 const MOST_INSTANCES: u32 = 0xffffffffu;
 
+// Returns the number of tiles of the Gaussian in a place.
+fn tiles_of(gaussian: u32) -> u32 {
+#if FRAMES
+    return tiles_touched[gaussian] & ((1u << FRAME_SHIFT) - 1u);
+#else
+    return tiles_touched[gaussian];
+#endif
+}
+
 fn long_scan_item(i: u32) -> vec2u {
     let sum = emit_sums[i];
     return vec2u(sum, sum / COARSE + 1u);
@@ -68,7 +77,7 @@ fn sums(
     let rank = item_of(block, at);
     var tiles = 0u;
     if rank < state.visible {
-        tiles = min(tiles_touched[depth_values[rank]], MOST_TILES);
+        tiles = min(tiles_of(depth_values[rank]), MOST_TILES);
     }
     sum_block(block, state.visible, vec2u(tiles, 0u), at);
 }
@@ -102,7 +111,7 @@ fn starts(
     let is_there = rank < state.visible;
     var tiles = 0u;
     if is_there {
-        tiles = tiles_touched[depth_values[rank]];
+        tiles = tiles_of(depth_values[rank]);
     }
     let before = scan_of(vec2u(tiles, 0u), at).before.x;
     if !is_there {
@@ -138,6 +147,12 @@ fn put_heads(rank: u32, first: u32) {
     let end = emit_starts[rank + 1u];
     let block_end = first + EMIT_BLOCK;
     let view = views[step.view];
+    let tiles_in_view = view.tiles.x * view.tiles.y;
+#if FRAMES
+    let base = (tiles_touched[gaussian] >> FRAME_SHIFT) * tiles_in_view;
+#else
+    let base = 0u;
+#endif
     let s0 = splats2d[3u * gaussian];
     let s1 = splats2d[3u * gaussian + 1u];
     let s2 = splats2d[3u * gaussian + 2u];
@@ -174,7 +189,7 @@ fn put_heads(rank: u32, first: u32) {
         if count > 0u {
             tile = row * view.tiles.x + span.x;
             if at + count > first {
-                put_head(at, first, tile, gaussian);
+                put_head(at, first, base + tile, gaussian);
             }
             tile += count;
             at += count;
@@ -187,7 +202,7 @@ fn put_heads(rank: u32, first: u32) {
     // Never less: a compiler that rounds differently here than in `project` may miss a tile that the ellipse barely
     // touches. A neighbouring tile, in which the Gaussian is invisible, takes its place.
     if at < min(end, block_end) {
-        put_head(at, first, min(tile, view.tiles.x * view.tiles.y - 1u), gaussian);
+        put_head(at, first, base + min(tile, tiles_in_view - 1u), gaussian);
     }
 }
 
@@ -217,7 +232,7 @@ fn list(
         }
     }
     workgroupBarrier();
-    let last_tile = views[step.view].tiles.x * views[step.view].tiles.y - 1u;
+    let last_tile = views[step.view].tiles.x * views[step.view].tiles.y * frame_count() - 1u;
     for (var place = t; first + place < end; place += SCAN_WIDTH) {
         var word = place / 32u;
         var heads = atomicLoad(&is_head[word]) & (0xffffffffu >> (31u - place % 32u));

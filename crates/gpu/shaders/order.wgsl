@@ -2,11 +2,13 @@
 // are positive, so their bits sort like the numbers; the sort is stable, so ties stay in order of index.
 // 1. `count`, one workgroup: a prefix sum over the workgroups of `project` gives the position in the list of their
 //    first visible Gaussian; a halt if the list exceeds the capacity.
-// 2. `compact`: each workgroup writes its pairs.
+// 2. `compact`: each workgroup writes its pairs. In a render of several views `compact_frames`: the Gaussians of a
+//    workgroup of `project` have places side by side, so it needs only the first.
 // Reference: dapple_reference::order. CPU version: cpu/src/stages/order.rs.
 //
 // Bindings: state; groups; group_visible, counts in, sums out; visible_rank in, by Gaussian: 0 = invisible, or one more
-// than its place; depth_bits in, by place; depth_keys, depth_values (places) out.
+// than its place; frame_places in, the first place of each workgroup; depth_bits in, by place; depth_keys, depth_values
+// (places) out.
 
 #import shared/halt
 
@@ -21,6 +23,7 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(4) var<storage, read> depth_bits: array<u32>;
 @group(0) @binding(5) var<storage, read_write> depth_keys: array<u32>;
 @group(0) @binding(6) var<storage, read_write> depth_values: array<u32>;
+@group(0) @binding(7) var<storage, read> frame_places: array<u32>;
 
 fn long_scan_item(i: u32) -> u32 {
     return group_visible[i];
@@ -32,7 +35,10 @@ fn long_scan_put(i: u32, before: u32) {
 
 @compute @workgroup_size(SCAN_WIDTH)
 fn count(at: Invocation) {
-    let visible = scan_blocks(select(0u, state.gaussians, state.halted == 0u), at);
+    // The last workgroup of a single view may be short; those of several views count as whole.
+    let blocks = (state.gaussians + SCAN_WIDTH - 1u) / SCAN_WIDTH;
+    let items = select(state.gaussians, blocks * SCAN_WIDTH * step.frames, step.frames > 0u);
+    let visible = scan_blocks(select(0u, items, state.halted == 0u), at);
     if index_of(at) == 0u {
         if visible > state.visible_capacity {
             halt(HALT_VISIBLE, visible);
@@ -63,5 +69,28 @@ fn compact(
         let place = long_scan_item(block) + before;
         depth_keys[place] = depth_bits[rank - 1u];
         depth_values[place] = rank - 1u;
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn compact_frames(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    at: Invocation,
+) {
+    let group = group_number(id, dispatched);
+    let groups = (state.gaussians + SCAN_WIDTH - 1u) / SCAN_WIDTH * step.frames;
+    if group >= groups {
+        return;
+    }
+    let first = long_scan_item(group);
+    var end = state.visible;
+    if group + 1u < groups {
+        end = long_scan_item(group + 1u);
+    }
+    if first + index_of(at) < end {
+        let place = frame_places[group] + index_of(at);
+        depth_keys[first + index_of(at)] = depth_bits[place];
+        depth_values[first + index_of(at)] = place;
     }
 }

@@ -21,6 +21,11 @@
 // tiles_touched, and depth_bits (depths once more by themselves, for `order` to read densely). In permutation MLP,
 // colours go through the appearance MLP of the step's view: shared/mlp. In permutation CHOSEN_TILES, tiles_before, by
 // tile, in: shared/tiles.
+//
+// In permutation FRAMES several views are rendered at once: a row of dispatches takes longer than its work where a view
+// has little. Each 256 Gaussians have a workgroup for every view, one after the other, so that they are read once. Out:
+// instead of visible_rank, which nothing reads after such a render, frame_places, the first place of each workgroup.
+// tiles_touched has the number of the view in its highest bits.
 
 #import shared/step
 #import shared/groups
@@ -45,7 +50,11 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(5) var<storage, read_write> tiles_touched: array<u32>;
 @group(0) @binding(6) var<storage, read_write> group_visible: array<u32>;
 @group(0) @binding(7) var<storage, read_write> depth_bits: array<u32>;
+#if FRAMES
+@group(0) @binding(8) var<storage, read_write> frame_places: array<u32>;
+#else
 @group(0) @binding(8) var<storage, read_write> visible_rank: array<u32>;
+#endif
 @group(0) @binding(9) var<storage, read_write> visible_placed: atomic<u32>;
 #if LENS
 @group(0) @binding(10) var<storage, read> lenses: array<Lens>;
@@ -86,7 +95,7 @@ struct Splat {
 
 // Steps 1 to 3.
 fn splat_of(i: u32) -> Splat {
-    let view = views[step.view];
+    let view = views[view_number()];
     let capacity = state.capacity;
     let g = load_gaussian(i, capacity);
     let point = to_camera(g.mean, view);
@@ -153,16 +162,25 @@ fn project(
     at: Invocation,
 ) {
     let number = group_number(id, dispatched);
-    let i = number * SCAN_WIDTH + index_of(at);
+#if FRAMES
+    frame = number % step.frames;
+    let block = number / step.frames;
+#else
+    let block = number;
+#endif
+    let i = block * SCAN_WIDTH + index_of(at);
     var splat = Splat();
     if i < state.gaussians {
         splat = splat_of(i);
     }
     let is_visible = splat.tiles > 0u;
     let scanned = scan_of(select(0u, 1u, is_visible), at);
-    if index_of(at) == 0u && number * SCAN_WIDTH < state.gaussians {
+    if index_of(at) == 0u && block * SCAN_WIDTH < state.gaussians {
         group_visible[number] = scanned.total;
         first_place = atomicAdd(&visible_placed, scanned.total);
+#if FRAMES
+        frame_places[number] = first_place;
+#endif
     }
     workgroupBarrier();
     let c = first_place + scanned.before;
@@ -175,11 +193,17 @@ fn project(
         looked[2u * c] = vec4f(splat.gain, 0.0);
         looked[2u * c + 1u] = vec4f(splat.raw, 0.0);
 #endif
+#if FRAMES
+        tiles_touched[c] = splat.tiles | frame << FRAME_SHIFT;
+#else
         tiles_touched[c] = splat.tiles;
+#endif
         depth_bits[c] = bitcast<u32>(splat.s2.y);
         rank = c + 1u;
     }
+#if !FRAMES
     if i < state.gaussians {
         visible_rank[i] = rank;
     }
+#endif
 }

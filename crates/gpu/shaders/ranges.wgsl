@@ -38,7 +38,7 @@ var<workgroup> keys: array<u32, EMIT_BLOCK>;
 
 fn tile_count() -> u32 {
     let size = views[step.view].tiles;
-    return size.x * size.y;
+    return size.x * size.y * frame_count();
 }
 
 @compute @workgroup_size(SCAN_WIDTH)
@@ -152,7 +152,9 @@ fn buckets(
         let from_end = tiles - 1u - (tile - full_before);
         tile_order[select(from_end, full_before, is_full)] = tile;
     }
-    for (var bucket = t; bucket < own && base + bucket < state.bucket_capacity; bucket += SCAN_WIDTH) {
+    // A render of several views has no backward pass and no buckets.
+    let listed = select(own, 0u, step.frames > 0u);
+    for (var bucket = t; bucket < listed && base + bucket < state.bucket_capacity; bucket += SCAN_WIDTH) {
         // The last tile that begins here or before: empty tiles come before the tile that has the bucket.
         var place = 0u;
         for (var half = SCAN_WIDTH / 2u; half > 0u; half /= 2u) {
@@ -170,7 +172,7 @@ fn finish(tiles: u32, sum: u32, cut: u32) {
     if state.instances == 0u {
         tile_start[tiles] = 0u;
     }
-    if sum > state.bucket_capacity {
+    if step.frames == 0u && sum > state.bucket_capacity {
         halt(HALT_BUCKETS, sum);
         return;
     }

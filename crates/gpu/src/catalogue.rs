@@ -62,7 +62,7 @@ pub fn defines() -> Defines {
 
 /// Structs that host and shaders share, as shader includes.
 fn structs() -> Vec<(&'static str, &'static str)> {
-    static WGSL: LazyLock<[(&str, String); 7]> = LazyLock::new(|| {
+    static WGSL: LazyLock<[(&str, String); 8]> = LazyLock::new(|| {
         [
             ("shared/struct_step", wgsl::<layout::Step>("Step")),
             (
@@ -72,6 +72,10 @@ fn structs() -> Vec<(&'static str, &'static str)> {
             ("shared/struct_state", wgsl::<layout::State>("State")),
             ("shared/struct_view", wgsl::<layout::View>("View")),
             ("shared/struct_lens", wgsl::<layout::Lens>("Lens")),
+            (
+                "shared/struct_frame_counts",
+                wgsl::<layout::FrameCounts>("FrameCounts"),
+            ),
             ("shared/struct_report", wgsl::<layout::Report>("Report")),
             (
                 "shared/struct_depth_sample",

@@ -102,9 +102,11 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Calls [`Self::fit_to`], and writes the capacities to the GPU.
+    /// Calls [`Self::fit_to`], and writes the capacities to the GPU. Without views to train on, buffers that only steps and
+    /// gradients need are made by the first of them.
     fn grow(&mut self, capacity: Capacity, keep: Option<u32>) -> Result<()> {
-        self.fit_to(capacity, Bits::NONE, keep)?;
+        let bits = Bits::when(self.views.len() == 0, Bits::IMAGE_ONLY);
+        self.fit_to(capacity, bits, keep)?;
         self.write_room()
     }
 

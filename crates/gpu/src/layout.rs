@@ -81,6 +81,23 @@ shared_struct! {
     }
 }
 
+shared_struct! {
+    /// Counts of a view in a render of several; [`State`] has those of all.
+    #[derive(Eq)]
+    pub struct FrameCounts {
+        /// Visible Gaussians.
+        visible: u32,
+        /// Instances.
+        instances: u32,
+        /// Most instances in a tile.
+        max_per_tile: u32,
+        /// Instances beyond the per-tile limit.
+        cut_instances: u32,
+        /// Bits of the largest transmittance that the cap cut off.
+        lost_transmittance: u32,
+    }
+}
+
 /// [`State::halted`]: more instances than `instance_capacity`.
 pub const HALT_INSTANCES: u32 = 1;
 /// [`State::halted`]: more buckets than `bucket_capacity`.
@@ -238,6 +255,12 @@ pub fn flat_groups(count: u32) -> [u32; 3] {
 /// Instances in a bucket, the work of one workgroup of `blend_backward`.
 pub const BUCKET: u32 = 64;
 
+/// Most views of a render of several.
+pub const MOST_FRAMES: u32 = 16;
+
+/// The lowest bit of the view's number in `tiles_touched`, in a render of several views.
+pub const FRAME_SHIFT: u32 = 24;
+
 /// On devices that kill long dispatches, `blend` and `blend_backward` run in this many dispatches. Each takes every
 /// [`DISPATCH_PARTS`]-th tile or bucket.
 pub const DISPATCH_PARTS: u32 = 16;
@@ -326,6 +349,7 @@ pub fn defines() -> Defines {
         .f32("FULL_ERROR", score::FULL_ERROR)
         .u32("HIDDEN", u32::from_le_bytes([r, g, b, 0]))
         .u32("BUCKET", BUCKET)
+        .u32("FRAME_SHIFT", FRAME_SHIFT)
         .u32("DISPATCH_PARTS", DISPATCH_PARTS)
         .u32("SLOT_FLOATS", SLOT_FLOATS)
         .u32("SHOWN_WORDS", SHOWN_WORDS)
@@ -336,6 +360,11 @@ pub fn defines() -> Defines {
         .u32(
             "LOST_TRANSMITTANCE",
             (offset_of!(State, lost_transmittance) / 4) as u32,
+        )
+        .u32("FRAME_COUNTS", (size_of::<FrameCounts>() / 4) as u32)
+        .u32(
+            "FRAME_LOST_TRANSMITTANCE",
+            (offset_of!(FrameCounts, lost_transmittance) / 4) as u32,
         )
         .u32("REPORT_WORDS", (size_of::<Report>() / 4) as u32)
         .u32("REPORT_BROKEN", (offset_of!(Report, broken) / 4) as u32)

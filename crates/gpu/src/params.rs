@@ -7,10 +7,13 @@ use crate::Buffers;
 use crate::features::antialias::FILTER_3D;
 use crate::layout::plane;
 use crate::precision::{Precision, Storage, Values, pack, unpack};
-use dapple_engine::OptimizerState;
+use dapple_engine::{OptimizerState, ViewState};
 use dapple_runtime::Gpu;
 use dapple_scene::{Result, Splats};
 use rayon::prelude::*;
+
+/// Tensors of the optimizer's state. An engine that only renders has none.
+const OF_STATE: [&str; 4] = ["geometry_moments", "sh_first", "sh_second", "stats"];
 
 /// Uploads splats and optimizer state (zero if there is none) into the planes' buffers.
 ///
@@ -45,13 +48,10 @@ pub fn upload(
         parameters,
         &sh_rest(splats, capacity),
     )?;
-    // Fresh buffers are zero, and so are the moments then; used buffers may hold the moments of other splats.
-    let none = OptimizerState {
-        first_moments: Splats::empty(splats.sh_degree),
-        second_moments: Splats::empty(splats.sh_degree),
-        ..OptimizerState::default()
+    let Some(state) = state else {
+        clear_state(gpu, buffers);
+        return Ok(());
     };
-    let state = state.unwrap_or(&none);
     let second = u64::from(precision.moments.words(plane::GEOMETRY as u32)) * capacity as u64;
     let moments = precision.moments;
     for (values, splats, word, sh) in [
@@ -77,6 +77,15 @@ pub fn upload(
     Ok(())
 }
 
+/// Clears the optimizer's state: fresh buffers are zero, used ones may hold that of other splats.
+fn clear_state(gpu: &Gpu, buffers: &Buffers) {
+    let mut encoder = gpu.encoder();
+    for buffer in OF_STATE.iter().filter_map(|name| buffers.get(name).ok()) {
+        encoder.clear_buffer(buffer, 0, None);
+    }
+    gpu.submit(encoder);
+}
+
 /// Waits, and downloads the first `n` Gaussians' 3D filters; empty if there is no such buffer.
 ///
 /// # Errors
@@ -100,6 +109,14 @@ pub fn download(
     n: usize,
     sh_degree: u8,
 ) -> Result<(Splats, OptimizerState)> {
+    let splats = download_splats(gpu, buffers, precision, capacity, n, sh_degree)?;
+    if OF_STATE.iter().any(|name| !buffers.has(name)) {
+        let state = OptimizerState {
+            filter_3d: download_filter_3d(gpu, buffers, n)?,
+            ..OptimizerState::untrained(&splats, ViewState::default())
+        };
+        return Ok((splats, state));
+    }
     let source = Source {
         gpu,
         buffers,
@@ -123,7 +140,6 @@ pub fn download(
         // The engine adds the state of the views.
         ..OptimizerState::default()
     };
-    let splats = download_splats(gpu, buffers, precision, capacity, n, sh_degree)?;
     Ok((splats, state))
 }
 

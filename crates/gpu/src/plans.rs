@@ -8,8 +8,8 @@ use crate::passes::{Bits, Pass};
 use crate::recorder::Recorder;
 use crate::stages::densify::relocate;
 use crate::stages::{
-    batch, blend, blend_backward, bytes, contributors, densify, emit, finite, gradients, loss,
-    morton, order, parts, project, ranges, report, score, sort, surface, update,
+    batch, blend, blend_backward, bytes, contributors, densify, emit, finite, frame_counts,
+    gradients, loss, morton, order, parts, project, ranges, report, score, sort, surface, update,
 };
 use dapple_scene::Result;
 use std::sync::LazyLock;
@@ -47,10 +47,13 @@ type Passes = LazyLock<Vec<&'static Pass>>;
 /// The passes of each plan, in order. A new stage is listed here.
 static FRONT: Passes = passes![
     &project::PASS,
+    &project::FRAMES,
     &order::PASS,
+    &order::FRAMES,
     &emit::PASS,
     &sort::PASS,
     &ranges::PASS,
+    &frame_counts::PASS,
     &blend::PASS,
 ];
 static LOSS: Passes = passes![

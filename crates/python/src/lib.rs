@@ -29,7 +29,9 @@ mod native {
     #[pymodule_export]
     use crate::shared::{allocate, semaphores};
     #[pymodule_export]
-    use crate::shared::{free, gradients_shared, load_rows, read_shared, render_shared, reserve};
+    use crate::shared::{
+        free, gradients_shared, load_rows, read_shared, render_shared, render_shared_each, reserve,
+    };
     #[pymodule_export]
     use crate::training::{PyTrainer, settings};
     /// Tensors; see `dapple_gs.tensor`.

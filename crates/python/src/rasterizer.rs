@@ -5,7 +5,7 @@ use crate::camera::{PyCamera, by_viewmat};
 use crate::errors::{detached, exception};
 use crate::gaussians::{self, Arrays, Colours, Uploaded};
 use crate::shared::{SharedMemory, settings};
-use dapple::contract::{GradientParts, ImageDerivative};
+use dapple::contract::{GradientParts, ImageDerivative, Rendered};
 use dapple::{BoxedEngine, Device, EngineExt, EngineOptions, Error, RenderSettings, Result};
 use numpy::PyReadonlyArrayDyn;
 use pyo3::prelude::*;
@@ -132,15 +132,35 @@ impl Rasterizer {
             let engine = &mut state.engine;
             engine.with_tiles(tiles.as_ref(), |engine| engine.render(&camera, &settings))
         })?;
-        let (height, width) = (camera.height as usize, camera.width as usize);
-        let depth = image.depth.map(|d| d.blended);
-        Ok((
-            array(py, image.rgb, &[height, width, 3])?,
-            array(py, image.alpha, &[height, width])?,
-            depth
-                .map(|values| array(py, values, &[height, width]))
-                .transpose()?,
-        ))
+        image_arrays(py, image)
+    }
+
+    /// Works like `render` for several cameras, without a choice of tiles. An engine on a GPU renders views of one size at
+    /// once.
+    fn render_each<'py>(
+        &self,
+        py: Python<'py>,
+        token: u64,
+        cameras: Vec<PyRef<'py, PyCamera>>,
+        near: f32,
+        dilation: (bool, f32),
+        depth: bool,
+    ) -> PyResult<Vec<Images<'py>>> {
+        let cameras: Vec<_> = cameras.iter().map(|camera| camera.camera).collect();
+        let images = self.work(py, |state| {
+            let settings = state.settings(token, near, dilation, depth)?;
+            let mut images = Vec::with_capacity(cameras.len());
+            let mut take = |_, image| {
+                images.push(image);
+                Ok(())
+            };
+            state.engine.render_each(&cameras, &settings, &mut take)?;
+            Ok(images)
+        })?;
+        images
+            .into_iter()
+            .map(|image| image_arrays(py, image))
+            .collect()
     }
 
     /// Names the `most` Gaussians that each pixel of a render shows most. Returns their indices, -1 for none, and weights.
@@ -279,6 +299,19 @@ impl State {
             ..settings(of.degree(), near, dilation)
         })
     }
+}
+
+/// Returns the arrays of a render.
+fn image_arrays(py: Python<'_>, image: Rendered) -> PyResult<Images<'_>> {
+    let (height, width) = (image.height as usize, image.width as usize);
+    let depth = image.depth.map(|d| d.blended);
+    Ok((
+        array(py, image.rgb, &[height, width, 3])?,
+        array(py, image.alpha, &[height, width])?,
+        depth
+            .map(|values| array(py, values, &[height, width]))
+            .transpose()?,
+    ))
 }
 
 fn stale() -> Error {

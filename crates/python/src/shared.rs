@@ -159,6 +159,27 @@ pub fn render_shared(
     })
 }
 
+/// Renders from several cameras, each into its shared memory: see [`render_shared`]. Waits once for each group of views
+/// that are rendered at once.
+#[pyfunction]
+pub fn render_shared_each(
+    rasterizer: &Bound<'_, Rasterizer>,
+    images: Vec<u64>,
+    cameras: Vec<PyRef<'_, PyCamera>>,
+    sh_degree: u8,
+    near: f32,
+    dilation: (bool, f32),
+) -> PyResult<()> {
+    let settings = settings(sh_degree, near, dilation);
+    let cameras: Vec<_> = cameras.iter().map(|camera| camera.camera).collect();
+    rasterizer.get().work(rasterizer.py(), |state| {
+        let images = images.iter().map(|&image| state.buffer(image));
+        let images: Vec<_> = images.collect::<Result<_>>()?;
+        let engine = state.on_device()?;
+        engine.forward_each_to(&cameras, &settings, &images)
+    })
+}
+
 /// Computes gradients from shared memory: the derivative, `[height, width, 4]`, which CUDA has written before it signals
 /// `after`, and the rows of `load_rows`; `sum` is whether they are added to those of the last call, and whether the sums are
 /// written. `places` are those of gradients by projected centres, and of their absolute sums, if they are wanted.

@@ -173,6 +173,17 @@ class Images(unittest.TestCase):
         for i, part in enumerate(parts):
             np.testing.assert_array_equal(image[i], dapple.rasterization(**part, width=WIDTH, height=HEIGHT)[0])
 
+    def test_many_cameras_are_those_of_single_calls(self):
+        # More than an engine renders at once.
+        arrays = scene(cameras=19)
+        image, alpha, _ = dapple.rasterization(**arrays, width=WIDTH, height=HEIGHT, render_mode="RGB+D")
+        self.assertEqual(image.shape, (19, HEIGHT, WIDTH, 4))
+        for i in range(19):
+            single = dict(arrays, viewmats=arrays["viewmats"][i : i + 1], Ks=arrays["Ks"][i : i + 1])
+            expected = dapple.rasterization(**single, width=WIDTH, height=HEIGHT, render_mode="RGB+D")
+            np.testing.assert_array_equal(image[i], expected[0][0])
+            np.testing.assert_array_equal(alpha[i], expected[1][0])
+
     def test_colours_by_camera(self):
         arrays = scene()
         arrays["colors"] = np.stack([arrays["colors"], arrays["colors"] * 0.5])

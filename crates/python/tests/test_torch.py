@@ -39,6 +39,12 @@ class Rasterization(unittest.TestCase):
             for name in ("means", "quats", "scales", "opacities", "colors", "viewmats"):
                 np.testing.assert_array_equal(arrays[name].grad.numpy(), found[name], name)
 
+    def test_many_cameras_without_gradients_are_those_with(self):
+        arrays = tensors(cameras=19, degree=1)
+        with_gradients = render(arrays, sh_degree=1)[0].detach()
+        with torch.no_grad():
+            self.assertTrue(torch.equal(render(arrays, sh_degree=1)[0], with_gradients))
+
     def test_contributors_of_tensors_are_those_of_arrays(self):
         plain, arrays = scene(), tensors()
         plain.pop("colors"), arrays.pop("colors")

@@ -295,6 +295,14 @@ fn frames_without_training_are_timed_on_every_kind_of_engine() {
     }
     let gpu = on("gpu:llvmpipe");
     assert_eq!(gpu["frames_per_time"], 3);
+    assert_eq!(
+        (&cpu["at_once"], &gpu["at_once"]["views"]),
+        (&serde_json::Value::Null, &3.into())
+    );
+    assert!(
+        gpu["at_once"]["frames_per_s"].as_f64().unwrap() > 0.0,
+        "{gpu}"
+    );
     let parts = gpu["parts"].as_array().unwrap();
     let names: Vec<&str> = parts
         .iter()

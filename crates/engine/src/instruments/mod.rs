@@ -115,6 +115,12 @@ pub struct RenderTimes {
     pub frames_ns: Vec<u64>,
     /// Frames that each time is a mean over.
     pub frames_per_time: u32,
+    /// Views that the engine renders at once; 1 if it renders them one by one.
+    pub views_at_once: u32,
+    /// Times of a frame, as [`Self::frames_ns`], of views that are rendered at once; empty if they are not.
+    pub at_once_ns: Vec<u64>,
+    /// Times as [`Self::parts`] of views that are rendered at once, for all of them.
+    pub at_once_parts: Vec<(String, Vec<u64>)>,
     /// Times of the parts of a frame on the device's own clock, ns, measured in frames of their own; empty if the device
     /// has no such clock.
     pub parts: Vec<(String, Vec<u64>)>,
@@ -227,6 +233,7 @@ pub trait Instrumented: Engine {
     ) -> Result<RenderTimes> {
         let mut times = RenderTimes {
             frames_per_time: 1,
+            views_at_once: 1,
             ..RenderTimes::default()
         };
         for camera in cameras {

@@ -11,13 +11,13 @@
 // Returns true if the lens shows a point before the camera.
 fn camera_shows(point: vec3f) -> bool {
     let slope = point.xy * (1.0 / point.z);
-    return dot(slope, slope) <= lenses[step.view].reach;
+    return dot(slope, slope) <= lenses[view_number()].reach;
 }
 
 // Step 5, from `p`'s point: its centre and the rows of T.
 fn camera_project(p: ptr<function, Projection>, view: View) {
     slopes_of(p, view);
-    let lens = lenses[step.view];
+    let lens = lenses[view_number()];
     let shape = lens_jet(lens, (*p).uv_clamped);
     let ra = (view.row0.xyz - (*p).uv_clamped.x * view.row2.xyz) * (*p).inverse_z;
     let rb = (view.row1.xyz - (*p).uv_clamped.y * view.row2.xyz) * (*p).inverse_z;
@@ -28,7 +28,7 @@ fn camera_project(p: ptr<function, Projection>, view: View) {
 
 // The chain rule through step 5, from dL/dcentre and dL/dT.
 fn camera_backward(p: Projection, view: View, d_mean2d: vec2f, dt0: vec3f, dt1: vec3f) -> CameraGradient {
-    let lens = lenses[step.view];
+    let lens = lenses[view_number()];
     let at = lens_jet(lens, p.uv);
     let shape = lens_jet(lens, p.uv_clamped);
     let ra = (view.row0.xyz - p.uv_clamped.x * view.row2.xyz) * p.inverse_z;

@@ -18,6 +18,18 @@ const FLAG_MOVED_ONLY: u32 = 16u;
 
 var<immediate> step: Step;
 
+// In a render of several views, the one that an invocation works for; else 0.
+var<private> frame: u32;
+
+fn view_number() -> u32 {
+    return step.view + frame;
+}
+
+// Returns the number of views that are rendered. They have the same size.
+fn frame_count() -> u32 {
+    return max(step.frames, 1u);
+}
+
 const HALT_INSTANCES: u32 = 1u;
 const HALT_BUCKETS: u32 = 2u;
 const HALT_GAUSSIANS: u32 = 4u;

@@ -8,13 +8,14 @@
 //! 3. Calls that return data (`download`, `render`, `gradients`) wait.
 //!
 //! This file has the options and the engine's fields. `contract` has the entry points, `commands` steps and rounds,
-//! `pictures` renders, `render_times` times them, `on_device` renders that stay on the device, `rows`
+//! `pictures` renders, `frames` several views at once, `render_times` times them, `on_device` renders that stay on the device, `rows`
 //! parameters in rows. `scores` compares renders with photos, `shown`
 //! makes 8-bit renders, `views` handles cameras and photos, `state` splats and checkpoints, `tiles` renders of chosen
 //! tiles.
 
 mod commands;
 mod contract;
+mod frames;
 mod gradients;
 mod instruments;
 mod on_device;
@@ -126,6 +127,8 @@ pub struct GpuEngine {
     kept: KeptRenders,
     /// Tiles of renders and derivatives; `None` = all.
     tiles: Option<TileMask>,
+    /// True if there was no memory for renders of several views.
+    frames_refused: bool,
     recordings: Recordings,
     pub(crate) ring: RingBuffer,
     batch: OpenBatch,
@@ -196,6 +199,7 @@ impl GpuEngine {
             views_changed: true,
             kept: KeptRenders::default(),
             tiles: None,
+            frames_refused: false,
             recordings: Recordings::default(),
             ring: RingBuffer::new(),
             batch: OpenBatch::default(),

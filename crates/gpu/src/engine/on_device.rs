@@ -115,6 +115,36 @@ impl DeviceBuffers for GpuEngine {
         Ok(())
     }
 
+    fn forward_each_to(
+        &mut self,
+        cameras: &[Camera],
+        settings: &RenderSettings,
+        targets: &[wgpu::Buffer],
+    ) -> Result<()> {
+        if cameras.len() != targets.len() {
+            return Err(Error::internal("there is not a buffer for each camera"));
+        }
+        let posed = cameras.iter().map(PosedCamera::new);
+        let posed: Vec<PosedCamera> = posed.collect::<Result<_>>()?;
+        for (target, camera) in targets.iter().zip(&posed) {
+            check(target, wgpu::BufferUsages::COPY_DST, camera)?;
+        }
+        let mut done = 0;
+        while done < posed.len() {
+            let now = done..done + self.frames_at_once(&posed[done..], settings);
+            if now.len() == 1 {
+                self.forward_to(&cameras[done], settings, &targets[done], false)?;
+                done = now.end;
+            } else if self.frames_to(&posed[now.clone()], settings, &targets[now.clone()])? {
+                for camera in &cameras[now.clone()] {
+                    self.kept.rendered((*camera, *settings, None), false);
+                }
+                done = now.end;
+            }
+        }
+        Ok(())
+    }
+
     fn rendered_whole(&mut self) -> Result<bool> {
         let Ok(halted) = self.buffers.get(HALTED) else {
             return Ok(true);
@@ -204,6 +234,25 @@ impl DeviceBuffers for GpuEngine {
 }
 
 impl GpuEngine {
+    /// Renders views at once, each into its buffer. Returns false if there is no memory for them.
+    fn frames_to(
+        &mut self,
+        cameras: &[PosedCamera],
+        settings: &RenderSettings,
+        targets: &[wgpu::Buffer],
+    ) -> Result<bool> {
+        self.frames_then(cameras, settings, Bits::IMAGE_ONLY, |engine, encoder| {
+            let image = engine.buffers.get("image")?;
+            let mut first = 0;
+            for (camera, target) in cameras.iter().zip(targets) {
+                let bytes = bytes_of(camera);
+                encoder.copy_buffer_to_buffer(image, first, target, 0, bytes);
+                first += bytes;
+            }
+            Ok(())
+        })
+    }
+
     /// Encodes the copy of the derivative by the image to the input of the backward pass.
     fn copy_derivative(
         &self,

@@ -2,10 +2,11 @@
 
 use super::GpuEngine;
 use super::state::only;
-use crate::layout;
+use crate::layout::{self, FrameCounts};
 use crate::messages::render_immediates;
 use crate::passes::Bits;
 use crate::plans::Plan;
+use crate::stages::frame_counts::FRAME_COUNTS;
 use crate::stages::surface::SURFACE;
 use dapple_engine::{
     DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered, StepCounts,
@@ -55,13 +56,13 @@ fn bits_of(settings: &RenderSettings) -> Bits {
         | Bits::when(settings.surface, Bits::SURFACE)
 }
 
-/// Returns a render from its planes of colours and alpha, and the pixels of its depth and of its surface.
+/// Returns a render from its counts, its planes of colours and alpha, and the pixels of its depth and of its surface.
 fn whole(
     camera: &PosedCamera,
-    state: &layout::State,
+    counts: StepCounts,
     (rgb, alpha): (Vec<f32>, Vec<f32>),
-    depth: Option<Vec<[f32; 2]>>,
-    surface: Option<Vec<[f32; 4]>>,
+    depth: Option<&[[f32; 2]]>,
+    surface: Option<&[[f32; 4]]>,
 ) -> Rendered {
     Rendered {
         width: camera.size[0],
@@ -76,14 +77,16 @@ fn whole(
             depth: pixels.par_iter().map(|p| p[0]).collect(),
             normal: pixels.par_iter().map(|&[_, x, y, z]| [x, y, z]).collect(),
         }),
-        counts: counts_of(state, camera),
+        counts,
     }
 }
 
-/// Results of a render that are copied to the host.
+/// Results of a render of one view, or of several, that are copied to the host.
 struct Coming {
-    camera: PosedCamera,
+    cameras: Vec<PosedCamera>,
     state: Readback<layout::State>,
+    /// Counts of each of several views.
+    counts: Option<Readback<FrameCounts>>,
     image: Readback<[f32; 4]>,
     depth: Option<Readback<[f32; 2]>>,
     surface: Option<Readback<[f32; 4]>>,
@@ -105,41 +108,68 @@ impl GpuEngine {
         self.rendered(camera, settings, bits, &state)
     }
 
-    /// Renders from several cameras. While the host takes a render, the GPU makes the next one.
+    /// Renders from several cameras, of which some are rendered at once. While the host takes renders, the GPU makes the
+    /// next ones.
     pub(super) fn pictures(
         &mut self,
         cameras: &[Camera],
         settings: &RenderSettings,
         each: &mut dyn FnMut(usize, Rendered) -> Result<()>,
     ) -> Result<()> {
-        let mut ahead: Option<(usize, Coming)> = None;
-        for (i, camera) in cameras.iter().enumerate() {
-            let next = self.begin(PosedCamera::new(camera)?, settings)?;
-            if let Some((last, coming)) = ahead.replace((i, next)) {
-                each(last, self.arrived(coming, settings)?)?;
+        let mut ahead: Option<Coming> = None;
+        let mut done = 0;
+        let mut take = |engine: &mut Self, coming: Coming| {
+            let renders = engine.arrived(coming, settings)?;
+            renders.into_iter().try_for_each(|rendered| {
+                done += 1;
+                each(done - 1, rendered)
+            })
+        };
+        let posed = cameras.iter().map(PosedCamera::new);
+        let posed: Vec<PosedCamera> = posed.collect::<Result<_>>()?;
+        let mut rest = &posed[..];
+        while !rest.is_empty() {
+            let count = self.frames_at_once(rest, settings);
+            let (now, later) = rest.split_at(count);
+            let Some(next) = self.begin_or_refuse(now, settings)? else {
+                continue;
+            };
+            rest = later;
+            if let Some(coming) = ahead.replace(next) {
+                take(self, coming)?;
             }
         }
-        match ahead {
-            Some((last, coming)) => each(last, self.arrived(coming, settings)?),
-            None => Ok(()),
+        ahead.map_or(Ok(()), |coming| take(self, coming))
+    }
+
+    /// Submits a render. `None` if there is no memory for several views: then try one.
+    fn begin_or_refuse(
+        &mut self,
+        cameras: &[PosedCamera],
+        settings: &RenderSettings,
+    ) -> Result<Option<Coming>> {
+        match self.begin(cameras, settings) {
+            Err(_) if cameras.len() > 1 => self.refuse_frames().map(|()| None),
+            begun => begun.map(Some),
         }
     }
 
     /// Submits a render and the copies of its results to the host, without a wait.
-    fn begin(&mut self, camera: PosedCamera, settings: &RenderSettings) -> Result<Coming> {
+    fn begin(&mut self, cameras: &[PosedCamera], settings: &RenderSettings) -> Result<Coming> {
         let bits = bits_of(settings);
-        let front = self.prepare_front(&camera, settings, bits)?;
+        let front = self.prepare_frames(cameras, settings, bits)?;
         let surface = settings
             .surface
-            .then(|| self.surface_commands(&camera, settings, bits));
+            .then(|| self.surface_commands(&cameras[0], settings, bits));
         let surface = surface.transpose()?;
         let mut encoder = self.context.gpu.encoder();
-        self.encode_front(&mut encoder, settings, front)?;
+        self.encode_frames(&mut encoder, cameras.len(), settings, front)?;
         if let Some(commands) = surface {
             let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
             commands.encode(&mut encoder, bytemuck::bytes_of(&immediates));
         }
-        let (gpu, pixels) = (&self.context.gpu, camera.pixel_count());
+        let pixels = cameras.iter().map(PosedCamera::pixel_count).sum();
+        let gpu = &self.context.gpu;
         let buffer = |name| self.buffers.get(name);
         let mut read = |name| gpu.begin_read(&mut encoder, buffer(name)?, 0, pixels);
         let mut image = read("image")?;
@@ -148,9 +178,15 @@ impl GpuEngine {
             .depth
             .then(|| gpu.begin_read(&mut encoder, buffer("depth_pixels")?, 0, pixels));
         let mut depth = depth.transpose()?;
+        let counts = (cameras.len() > 1)
+            .then(|| gpu.begin_read(&mut encoder, buffer(FRAME_COUNTS)?, 0, cameras.len()));
+        let mut counts = counts.transpose()?;
         let mut state = gpu.begin_read(&mut encoder, buffer("state")?, 0, 1)?;
         let submission = gpu.submit(encoder);
         state.submitted(submission.clone());
+        if let Some(counts) = &mut counts {
+            counts.submitted(submission.clone());
+        }
         if let Some(depth) = &mut depth {
             depth.submitted(submission.clone());
         }
@@ -158,26 +194,51 @@ impl GpuEngine {
             pixels.submitted(submission.clone());
         }
         Ok(Coming {
-            camera,
+            cameras: cameras.to_vec(),
             state,
+            counts,
             image,
             depth,
             surface,
         })
     }
 
-    /// Waits for a render. Renders it again if the buffers were too small for it.
-    fn arrived(&mut self, mut coming: Coming, settings: &RenderSettings) -> Result<Rendered> {
-        let camera = coming.camera;
+    /// Waits for a render. Renders its views again, one by one, if the buffers were too small for it.
+    fn arrived(&mut self, mut coming: Coming, settings: &RenderSettings) -> Result<Vec<Rendered>> {
         let state = only(coming.state.wait()?)?;
         if state.halted != 0 {
-            self.grow_for(state.halted, state.wanted, state.gaussians)?;
-            return self.picture_of(&camera, settings);
+            let grown = self.grow_for(state.halted, state.wanted, state.gaussians);
+            match coming.counts {
+                // The next row finds enough memory.
+                Some(_) if grown.is_ok() => {}
+                Some(_) => self.refuse_frames()?,
+                None => grown?,
+            }
+            let mut cameras = coming.cameras.iter();
+            return cameras.try_fold(Vec::new(), |mut all, camera| {
+                all.push(self.picture_of(camera, settings)?);
+                Ok(all)
+            });
         }
-        let image = planes(&coming.image.wait()?);
+        let counts = coming.counts.map(|mut counts| counts.wait()).transpose()?;
+        let image = coming.image.wait()?;
         let depth = coming.depth.map(|mut depth| depth.wait()).transpose()?;
         let surface = coming.surface.map(|mut pixels| pixels.wait()).transpose()?;
-        Ok(whole(&camera, &state, image, depth, surface))
+        let cameras = coming.cameras.iter().enumerate();
+        let renders = cameras.map(|(i, camera)| {
+            let counts = counts
+                .as_ref()
+                .map(|counts| counts[i].of(state.gaussians, camera));
+            let pixels = i * camera.pixel_count()..(i + 1) * camera.pixel_count();
+            whole(
+                camera,
+                counts.unwrap_or_else(|| counts_of(&state, camera)),
+                planes(&image[pixels.clone()]),
+                depth.as_ref().map(|depth| &depth[pixels.clone()]),
+                surface.as_ref().map(|surface| &surface[pixels]),
+            )
+        });
+        Ok(renders.collect())
     }
 
     /// Reads the output of `blend`, and finds the surface of the render that ran last.
@@ -200,7 +261,15 @@ impl GpuEngine {
             .then(|| gpu.read(buffer("depth_pixels")?, count));
         let depth = depth.transpose()?;
         let surface = settings.surface.then(|| gpu.read(buffer(SURFACE)?, count));
-        Ok(whole(camera, state, image, depth, surface.transpose()?))
+        let surface = surface.transpose()?;
+        let counts = counts_of(state, camera);
+        Ok(whole(
+            camera,
+            counts,
+            image,
+            depth.as_deref(),
+            surface.as_deref(),
+        ))
     }
 
     /// Renders, and submits the backward pass from a derivative by the image. Returns the number of Gaussians.
@@ -336,10 +405,7 @@ impl GpuEngine {
         settings: &RenderSettings,
         bits: Bits,
     ) -> Result<()> {
-        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
-        let recording = self.front(bits)?;
-        recording.encode(encoder, bytemuck::bytes_of(&immediates));
-        Ok(())
+        self.encode_frames(encoder, 1, settings, bits)
     }
 
     /// Returns the stages up to `blend`.

@@ -2,7 +2,6 @@
 
 use super::GpuEngine;
 use super::pictures::counts_of;
-use crate::messages::render_immediates;
 use crate::passes::Bits;
 use dapple_engine::instruments::RenderTimes;
 use dapple_engine::{PosedCamera, RenderSettings};
@@ -14,7 +13,7 @@ use std::time::Instant;
 const SEQUENCES: u32 = 5;
 
 /// Most frames whose dispatches are timed, and how many are in flight.
-const TIMED_FRAMES: u32 = 60;
+const TIMED_FRAMES: usize = 60;
 const IN_FLIGHT: usize = 2;
 
 /// Most dispatches of a frame.
@@ -39,48 +38,80 @@ impl GpuEngine {
             let state = self.forward(camera, settings, Bits::IMAGE_ONLY)?;
             times.counts.push(counts_of(&state, camera));
         }
-        self.frames(&cameras, settings, frames)?;
-        for _ in 0..SEQUENCES {
-            let start = Instant::now();
-            self.frames(&cameras, settings, frames)?;
-            let each = start.elapsed().as_nanos() / u128::from(frames.max(1));
-            times.frames_ns.push(each as u64);
+        let in_turn = cameras.iter().copied().cycle();
+        let all: Vec<PosedCamera> = in_turn.take(frames as usize).collect();
+        times.frames_ns = self.sequences(&all, settings, 1)?;
+        let count = self.fit_frames(&all, settings)?;
+        times.views_at_once = count as u32;
+        let timed = &all[..all.len().min(TIMED_FRAMES)];
+        times.parts = self.dispatch_times(timed, settings, 1)?;
+        if count > 1 {
+            times.at_once_ns = self.sequences(&all, settings, count)?;
+            let whole = &all[..all.len() / count * count];
+            times.at_once_parts = self.dispatch_times(whole, settings, count)?;
         }
-        times.parts = self.dispatch_times(&cameras, settings, frames.min(TIMED_FRAMES))?;
         Ok(times)
     }
 
-    /// Submits frames, and waits for the last.
+    /// Returns the times of a frame in several sequences of frames, of which this number is rendered at once.
+    fn sequences(
+        &mut self,
+        cameras: &[PosedCamera],
+        settings: &RenderSettings,
+        count: usize,
+    ) -> Result<Vec<u64>> {
+        self.frames(cameras, settings, count)?;
+        let sequences = (0..SEQUENCES).map(|_| {
+            let start = Instant::now();
+            self.frames(cameras, settings, count)?;
+            let each = start.elapsed().as_nanos() / cameras.len().max(1) as u128;
+            Ok(each as u64)
+        });
+        sequences.collect()
+    }
+
+    /// Submits frames, `count` at once, and waits for the last.
     fn frames(
         &mut self,
         cameras: &[PosedCamera],
         settings: &RenderSettings,
-        frames: u32,
+        count: usize,
     ) -> Result<()> {
-        for camera in cameras.iter().cycle().take(frames as usize) {
-            let bits = self.prepare_front(camera, settings, Bits::IMAGE_ONLY)?;
+        for now in cameras.chunks(count) {
+            let bits = self.prepare_frames(now, settings, Bits::IMAGE_ONLY)?;
             let mut encoder = self.context.gpu.encoder();
-            self.encode_front(&mut encoder, settings, bits)?;
+            self.encode_frames(&mut encoder, now.len(), settings, bits)?;
             self.context.gpu.submit(encoder);
         }
         self.context.gpu.wait()
     }
 
-    /// Returns the times of each dispatch of a frame, under the names of shader and kernel.
+    /// Grows the buffers for as many of these cameras as are rendered at once, and returns their number.
+    fn fit_frames(&mut self, cameras: &[PosedCamera], settings: &RenderSettings) -> Result<usize> {
+        let count = self.frames_at_once(cameras, settings);
+        if count <= 1 {
+            return Ok(1);
+        }
+        let fits =
+            self.frames_then(&cameras[..count], settings, Bits::IMAGE_ONLY, |_, _| Ok(()))?;
+        Ok(if fits { count } else { 1 })
+    }
+
+    /// Returns the times of each dispatch of a frame, or of `count` frames at once, under the names of shader and kernel.
     fn dispatch_times(
         &mut self,
         cameras: &[PosedCamera],
         settings: &RenderSettings,
-        frames: u32,
+        count: usize,
     ) -> Result<Vec<(String, Vec<u64>)>> {
         let gpu = self.context.gpu.clone();
         let Some(mut clock) = GpuClock::new(&gpu, DISPATCHES, IN_FLIGHT)? else {
             return Ok(Vec::new());
         };
-        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        let immediates = self.frame_immediates(count, settings);
         let mut parts: Vec<(String, Vec<u64>)> = Vec::new();
-        for camera in cameras.iter().cycle().take(frames as usize) {
-            let bits = self.prepare_front(camera, settings, Bits::IMAGE_ONLY)?;
+        for now in cameras.chunks(count) {
+            let bits = self.prepare_frames(now, settings, Bits::IMAGE_ONLY)?;
             let recording = self.front(bits)?;
             clock.submit(
                 &recording,

@@ -2,7 +2,6 @@
 
 use super::GpuEngine;
 use crate::features::bits_of_state;
-use crate::passes::Bits;
 use crate::{layout, params};
 use dapple_engine::{OptimizerState, ViewState, check_upload, check_views};
 use dapple_runtime::wgpu;
@@ -40,9 +39,8 @@ impl GpuEngine {
             self.sh_degree = before;
             return Err(error);
         }
-        let bits = state.map_or(Bits::NONE, bits_of_state);
-        if bits != Bits::NONE {
-            self.fit(bits)?;
+        if let Some(state) = state {
+            self.fit(bits_of_state(state))?;
         }
         params::upload(
             &self.context.gpu,

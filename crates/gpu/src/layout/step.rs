@@ -43,10 +43,10 @@ shared_struct! {
         features: features::Immediates,
         /// Dilation beyond the usual one, pixels squared.
         extra_dilation: f32,
+        /// Views of a render of several, from [`Self::view`] on; 0 = a single one.
+        frames: u32,
         /// Not used: where there are no immediates the block is a uniform, whose size is a multiple of 16.
-        spare1: u32,
-        /// As before.
-        spare2: u32,
+        spare: u32,
     }
 }
 

@@ -86,6 +86,8 @@ bits! {
     CONTRIBUTORS,
     /// A render of chosen tiles.
     CHOSEN_TILES,
+    /// A render of several views.
+    FRAMES,
 }
 
 impl Bits {

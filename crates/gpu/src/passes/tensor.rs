@@ -1,7 +1,7 @@
 //! [`Tensor`]: a buffer that a pass declares. Its axis and the capacities give its size.
 
 use super::Bits;
-use crate::layout::WORKGROUP;
+use crate::layout::{MOST_FRAMES, WORKGROUP};
 use crate::precision::Precision;
 use dapple_engine::constants::TILE_SIZE;
 
@@ -45,6 +45,8 @@ pub enum Axis {
     /// Every [`WORKGROUP`] Gaussians; visible ones too, of which an engine that holds a part of a model may render more
     /// than it holds.
     GaussianGroup,
+    /// Every [`WORKGROUP`] Gaussians in each view of a render of several.
+    FrameGroup,
     /// Each visible Gaussian.
     Visible,
     /// Each pair of a Gaussian and a tile.
@@ -74,6 +76,9 @@ impl Axis {
             Self::GaussianGroup => {
                 let most = capacity.gaussians.max(capacity.visible);
                 most.div_ceil(WORKGROUP).into()
+            }
+            Self::FrameGroup => {
+                u64::from(capacity.gaussians.div_ceil(WORKGROUP)) * u64::from(MOST_FRAMES)
             }
             Self::Visible => capacity.visible.into(),
             Self::Instance => capacity.instances.into(),
@@ -203,14 +208,14 @@ impl Tensor {
         self.kind != Kind::Passing
     }
 
-    /// Returns true if every step has the tensor.
+    /// Returns true if every training step has the tensor.
     pub fn is_always(&self) -> bool {
         self.needs == Bits::NONE
     }
 
     /// Returns true if a command with these bits needs the tensor.
     pub fn is_asked(&self, bits: Bits) -> bool {
-        self.is_always() || (bits.meets(self.needs) && !bits.meets(self.unless))
+        (self.is_always() || bits.meets(self.needs)) && !bits.meets(self.unless)
     }
 
     /// Returns the words of an item.

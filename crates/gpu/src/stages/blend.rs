@@ -13,7 +13,8 @@ pub const BLEND: Code = Code::new("blend", "blend")
     .by(Bits::RING
         .with(Bits::DEPTH)
         .with(Bits::IMAGE_ONLY)
-        .with(Bits::COUNTS))
+        .with(Bits::COUNTS)
+        .with(Bits::FRAMES))
     .in_parts();
 
 /// Pixels of a tile.
@@ -21,6 +22,9 @@ const TILE_PIXELS: u32 = TILE_SIZE * TILE_SIZE;
 
 /// Words that a tile's pixels write for `blend_backward` at the start of a bucket: colour and transmittance.
 pub const CHECKPOINT_WORDS: u32 = 4 * TILE_PIXELS;
+
+/// Tensor of what `blend_backward` starts from in each bucket. An engine that only renders has none.
+pub const CHECKPOINTS: &str = "checkpoints";
 
 /// Tensor of the number of Gaussians that each pixel blends.
 pub const COUNTED: &str = "pixel_blended";
@@ -34,10 +38,10 @@ pub static PASS: Pass = Pass {
     kernels: &[BLEND],
     tensors: &[
         Tensor::new(Axis::Pixel, "image", 4),
-        Tensor::new(Axis::Bucket, "checkpoints", CHECKPOINT_WORDS),
+        Tensor::new(Axis::Bucket, CHECKPOINTS, CHECKPOINT_WORDS).unless(Bits::IMAGE_ONLY),
         // Whole tiles, so that every invocation of a tile has its own.
-        Tensor::new(Axis::TilePixel, "pixel_end", 1),
-        Tensor::new(Axis::Tile, "block_end", BLOCKS_PER_TILE),
+        Tensor::new(Axis::TilePixel, "pixel_end", 1).unless(Bits::IMAGE_ONLY),
+        Tensor::new(Axis::Tile, "block_end", BLOCKS_PER_TILE).unless(Bits::IMAGE_ONLY),
         Tensor::new(Axis::Pixel, "depth_pixels", 2).when(Bits::DEPTH),
         Tensor::new(Axis::Bucket, "depth_checkpoints", TILE_PIXELS)
             .when(Bits::DEPTH)

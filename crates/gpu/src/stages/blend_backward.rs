@@ -21,7 +21,9 @@ pub static PASS: Pass = Pass {
     shaders: shaders!["blend_backward"],
     kernels: &[BACKWARD],
     tensors: &[
-        Tensor::new(Axis::Instance, "slots", SLOT_FLOATS).and_one(),
+        Tensor::new(Axis::Instance, "slots", SLOT_FLOATS)
+            .and_one()
+            .unless(Bits::IMAGE_ONLY),
         Tensor::with_words(Axis::Instance, "extra_slots", |sizes| {
             sizes.asked.extra_floats()
         })

@@ -11,10 +11,11 @@ pub const SORT_INSTANCES: Entry = Entry("GROUPS_SORT_INSTANCES");
 /// Instances / [`crate::layout::EMIT_BLOCK`].
 pub const EMIT: Entry = Entry("GROUPS_EMIT");
 
-const SUMS: Code = Code::new("emit", "sums");
+const SUMS: Code = Code::new("emit", "sums").by(Bits::FRAMES);
 const TOTAL: Code = Code::new("emit", "total");
-const STARTS: Code = Code::new("emit", "starts");
-const LIST: Code = Code::new("emit", "list").by(Bits::RING.with(Bits::CHOSEN_TILES));
+const STARTS: Code = Code::new("emit", "starts").by(Bits::FRAMES);
+const LIST: Code =
+    Code::new("emit", "list").by(Bits::RING.with(Bits::CHOSEN_TILES).with(Bits::FRAMES));
 
 /// The stage: fills `emit_starts`, `instance_tile`, `instance_gaussian` and `state.instances`, or halts.
 pub static PASS: Pass = Pass {

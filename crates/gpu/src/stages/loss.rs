@@ -24,8 +24,8 @@ pub static PASS: Pass = Pass {
     kernels: &[WINDOWS, GRADIENT],
     tensors: &[
         Tensor::new(Axis::Photo, "photo", 0),
-        Tensor::new(Axis::Pixel, "image_gradient", 4),
-        Tensor::new(Axis::Pixel, "ssim_maps", MAPS as u32),
+        Tensor::new(Axis::Pixel, "image_gradient", 4).unless(Bits::IMAGE_ONLY),
+        Tensor::new(Axis::Pixel, "ssim_maps", MAPS as u32).unless(Bits::IMAGE_ONLY),
         Tensor::new(Axis::Tile, "loss_partials", 1).and_one(),
     ],
     first: &[Bits::NONE],

@@ -8,6 +8,7 @@ pub mod contributors;
 pub mod densify;
 pub mod emit;
 pub mod finite;
+pub mod frame_counts;
 mod gather;
 pub mod gradients;
 pub mod loss;

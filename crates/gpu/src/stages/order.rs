@@ -1,6 +1,6 @@
 //! `order`: the visible Gaussians by depth. See `shaders/order.wgsl`.
 
-use super::project::{DEPTH_BITS, GAUSSIANS};
+use super::project::{DEPTH_BITS, FRAME_VISIBLE, GAUSSIANS};
 use super::{SORT_PASS, WORD, shaders};
 use crate::layout::State;
 use crate::passes::{Axis, Bits, Code, Entry, Pass, Tensor};
@@ -17,6 +17,7 @@ pub const SORT_VISIBLE: Entry = Entry("GROUPS_SORT_VISIBLE");
 
 const COUNT: Code = Code::new("order", "count");
 const COMPACT: Code = Code::new("order", "compact");
+const COMPACT_FRAMES: Code = Code::new("order", "compact_frames");
 
 /// Bits of a depth: positive floats, so that the sign is always 0.
 pub const KEY_BITS: u32 = 31;
@@ -55,11 +56,20 @@ pub static PASS: Pass = Pass {
     bytes: |load, _| {
         load.gaussians * WORD + load.visible * (WORD + 2 * WORD + DEPTH_PASSES * SORT_PASS)
     },
-    ..Pass::new("order", record)
+    unless: Bits::FRAMES,
+    ..Pass::new("order", |r| record(r, &COMPACT))
 };
 
-fn record(r: &mut Recorder<'_>) -> Result<()> {
+/// The stage in a render of several views: the visible Gaussians of all of them.
+pub static FRAMES: Pass = Pass {
+    kernels: &[COUNT, COMPACT_FRAMES],
+    needs: Bits::FRAMES,
+    borrows: &[DEPTH_BITS, FRAME_VISIBLE],
+    ..Pass::new("order", |r| record(r, &COMPACT_FRAMES))
+};
+
+fn record(r: &mut Recorder<'_>, compact: &Code) -> Result<()> {
     r.run(&COUNT, Size::ONE)?;
-    r.run(&COMPACT, GAUSSIANS)?;
+    r.run(compact, GAUSSIANS)?;
     r.sort(&SORT)
 }

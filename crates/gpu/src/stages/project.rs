@@ -2,7 +2,7 @@
 //! clears a step's counts and sizes its first dispatches.
 
 use super::{SPLAT, WORD, shaders};
-use crate::layout::{MOST_ENTRIES, State, plane, sh_planes};
+use crate::layout::{Lens, MOST_ENTRIES, MOST_FRAMES, State, View, plane, sh_planes};
 use crate::passes::{Axis, Bits, Code, ENTRY_BYTES, Entry, Pass, Tensor, Use};
 use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
@@ -17,8 +17,10 @@ pub const PIXELS: Entry = Entry("GROUPS_PIXELS");
 pub const PIXELS_PART: Entry = Entry("GROUPS_PIXELS_PART");
 
 const BEGIN: Code = Code::new("begin", "begin");
-const PROJECT: Code =
-    Code::new("project", "project").by(OPTICS.with(Bits::MLP).with(Bits::CHOSEN_TILES));
+const PROJECT: Code = Code::new("project", "project").by(OPTICS
+    .with(Bits::MLP)
+    .with(Bits::CHOSEN_TILES)
+    .with(Bits::FRAMES));
 
 /// Words of a dispatch entry.
 const ENTRY_WORDS: u32 = (ENTRY_BYTES / WORD) as u32;
@@ -32,6 +34,9 @@ pub const OPTICS: Bits = Bits::CAMERA.with(Bits::ANTIALIAS);
 /// Depths of visible Gaussians by place, from here to `order`, and the tensor that they are in: the sort by depth has
 /// not begun to use it.
 pub(super) const DEPTH_BITS: (&str, &str) = ("depth_bits", "depth_keys_alt");
+
+/// Visible Gaussians of each workgroup in a render of several views.
+pub(super) const FRAME_VISIBLE: (&str, &str) = ("group_visible", "frame_visible");
 
 /// The stage.
 pub static PASS: Pass = Pass {
@@ -63,6 +68,38 @@ pub static PASS: Pass = Pass {
         load.gaussians * (plane::SH0 as u64 * WORD + WORD)
             + load.visible * (sh0 + rest + SPLAT + 2 * WORD)
     },
+    unless: Bits::FRAMES,
+    ..Pass::new("project", record)
+};
+
+/// Cameras of a render of several views. The other stages read only the size of an image, from the entry of `views` for
+/// renders.
+pub const FRAME_VIEWS: &str = "frame_views";
+/// Their lenses.
+pub const FRAME_LENSES: &str = "frame_lenses";
+
+const fn frame_words<T>() -> u32 {
+    MOST_FRAMES * (size_of::<T>() / WORD as usize) as u32
+}
+
+/// The stage in a render of several views.
+pub static FRAMES: Pass = Pass {
+    kernels: &[BEGIN, PROJECT],
+    needs: Bits::FRAMES,
+    tensors: &[
+        Tensor::new(Axis::FrameGroup, FRAME_VISIBLE.1, 1)
+            .and_one()
+            .when(Bits::FRAMES),
+        Tensor::new(Axis::FrameGroup, "frame_places", 1).when(Bits::FRAMES),
+        Tensor::new(Axis::One, FRAME_VIEWS, frame_words::<View>()).when(Bits::FRAMES),
+        Tensor::new(Axis::One, FRAME_LENSES, frame_words::<Lens>()).when(Bits::FRAMES),
+    ],
+    borrows: &[
+        DEPTH_BITS,
+        FRAME_VISIBLE,
+        ("views", FRAME_VIEWS),
+        ("lenses", FRAME_LENSES),
+    ],
     ..Pass::new("project", record)
 };
 

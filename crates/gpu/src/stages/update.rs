@@ -22,7 +22,9 @@ pub const OF_FEATURES: Bits = Bits::MLP.with(Bits::NORMALS);
 pub static SUMS: Pass = Pass {
     shaders: shaders!["slot_sums"],
     kernels: &[SLOTS],
-    tensors: &[Tensor::new(Axis::Visible, "splat_gradients", SLOT_FLOATS).and_one()],
+    tensors: &[Tensor::new(Axis::Visible, "splat_gradients", SLOT_FLOATS)
+        .and_one()
+        .unless(Bits::IMAGE_ONLY)],
     first: &[Bits::NONE],
     ..Pass::new("update", |r| r.run(&SLOTS, SLOT_SUMS))
 };
@@ -57,16 +59,21 @@ pub static PASS: Pass = Pass {
         Tensor::with_words(Axis::Gaussian, "geometry_moments", |sizes| {
             2 * sizes.precision.moments.words(plane::GEOMETRY as u32)
         })
-        .kind(Kind::Moments),
+        .kind(Kind::Moments)
+        .unless(Bits::IMAGE_ONLY),
         Tensor::with_words(Axis::Gaussian, "sh_first", |sizes| {
             sizes.precision.moments.words(sh_planes(sizes.sh_degree))
         })
-        .kind(Kind::Moments),
+        .kind(Kind::Moments)
+        .unless(Bits::IMAGE_ONLY),
         Tensor::with_words(Axis::Gaussian, "sh_second", |sizes| {
             sizes.precision.moments.words(sh_planes(sizes.sh_degree))
         })
-        .kind(Kind::Moments),
-        Tensor::new(Axis::Gaussian, "stats", 2).kind(Kind::State),
+        .kind(Kind::Moments)
+        .unless(Bits::IMAGE_ONLY),
+        Tensor::new(Axis::Gaussian, "stats", 2)
+            .kind(Kind::State)
+            .unless(Bits::IMAGE_ONLY),
     ],
     first: &[Bits::NONE],
     // All three parts. Slots in, with their first slots and Gaussians; their sums out and in, and the colour's clamp;

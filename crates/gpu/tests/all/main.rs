@@ -24,6 +24,7 @@ mod loss;
 mod morton;
 mod nearest;
 mod on_device;
+mod only_renders;
 mod passes;
 mod photos;
 mod pictures;

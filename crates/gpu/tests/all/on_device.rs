@@ -91,6 +91,45 @@ fn a_render_into_a_buffer_is_that_of_the_host() {
 }
 
 #[test]
+fn views_at_once_go_into_their_buffers_with_one_wait() {
+    require_gpu!();
+    let scene = scenes::named("crowd");
+    let mut engine = engine(|_| {});
+    engine.upload(&scene.splats, None).unwrap();
+    let mut small = scene.camera;
+    small.width -= 9;
+    let mut cameras = vec![small];
+    cameras.extend((0..5).map(|i| {
+        let mut camera = scene.camera;
+        camera.camera_from_world.translation.x += 0.1 * f64::from(i);
+        camera
+    }));
+    let target = || {
+        let bytes = 16 * pixels(&scene) as u64;
+        let made = engine.gpu().buffer("target", bytes).unwrap();
+        (*made).clone()
+    };
+    let targets: Vec<wgpu::Buffer> = cameras.iter().map(|_| target()).collect();
+    for round in 0..2 {
+        let before = engine.counters().waits;
+        engine
+            .forward_each_to(&cameras, &scene.settings, &targets)
+            .unwrap();
+        let waits = engine.counters().waits - before;
+        assert!(round == 0 || waits == 2, "{waits} waits");
+    }
+    for (camera, target) in cameras.iter().zip(&targets) {
+        let expected = engine.render(camera, &scene.settings).unwrap();
+        let count = expected.alpha.len();
+        let image: Vec<[f32; 4]> = engine.gpu().read(target, count).unwrap();
+        let rgb: Vec<f32> = image.iter().flat_map(|p| [p[0], p[1], p[2]]).collect();
+        assert_eq!(rgb, expected.rgb);
+    }
+    let too_few = engine.forward_each_to(&cameras, &scene.settings, &targets[1..]);
+    assert!(too_few.is_err());
+}
+
+#[test]
 fn a_warm_render_into_a_buffer_waits_for_nothing() {
     require_gpu!();
     let mut engine = engine(|_| {});

@@ -1,14 +1,15 @@
-//! Renders from several cameras: while the host takes one, the GPU makes the next.
+//! Renders from several cameras: some at once, and while the host takes them, the GPU makes the next.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::support;
 
-use dapple_engine::{Engine, RenderSettings, Rendered};
+use dapple_engine::{Engine, GradientParts, ImageDerivative, RenderSettings, Rendered};
 use dapple_gpu::passes::Capacity;
 use dapple_gpu::{GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;
 use dapple_scene::{Camera, Error, Splats};
+use glam::DVec3;
 
 /// Opens an engine whose buffers are too small.
 fn engine(splats: &Splats) -> GpuEngine {
@@ -91,4 +92,86 @@ fn an_error_ends_the_row_and_the_engine_goes_on() {
     assert_eq!(count, 2);
     let again = engine.render(&scene.camera, &scene.settings).unwrap();
     assert_eq!(again, expected);
+}
+
+/// Returns more cameras than are rendered at once in an image of this size, each from another place.
+fn moved(camera: Camera) -> Vec<Camera> {
+    let cameras = (0..19).map(|i| {
+        let mut camera = camera;
+        let step = f64::from(i) * 0.03;
+        camera.camera_from_world.translation += DVec3::new(step, -0.5 * step, 0.25 * step);
+        camera
+    });
+    cameras.collect()
+}
+
+#[test]
+fn views_of_one_size_are_rendered_at_once_with_the_same_bits() {
+    require_gpu!();
+    for (name, antialias) in [
+        ("crowd", false),
+        ("depth_ties", false),
+        ("tile_cap", true),
+        ("lens_opencv", false),
+        ("panorama_seam", false),
+    ] {
+        let scene = scenes::named(name);
+        let settings = RenderSettings {
+            depth: true,
+            antialias,
+            ..scene.settings
+        };
+        let cameras = moved(scene.camera);
+        let mut single = engine(&scene.splats);
+        let expected: Vec<Rendered> = cameras
+            .iter()
+            .map(|camera| single.render(camera, &settings).unwrap())
+            .collect();
+        assert_ne!(expected[0], expected[18], "{name}");
+        let mut several = engine(&scene.splats);
+        // The first time, buffers are too small.
+        for _ in 0..2 {
+            let found = rendered_each(&mut several, &cameras, &settings);
+            for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                assert_eq!(found.counts, expected.counts, "{name}, view {i}");
+                assert!(found == expected, "{name}, view {i}");
+            }
+            assert_eq!(found.len(), expected.len());
+        }
+        let tiles = single.capacity().tiles;
+        assert_eq!(several.capacity().tiles, 16 * tiles, "{name}: not at once");
+        // A step makes the buffers of steps; after it views are rendered one by one.
+        let by_pixel = vec![1.0; expected[0].rgb.len()];
+        let derivative = ImageDerivative {
+            rgb: &by_pixel,
+            alpha: None,
+            depth: None,
+        };
+        several
+            .differentiate(&cameras[0], &settings, &derivative, GradientParts::All)
+            .unwrap();
+        assert!(rendered_each(&mut several, &cameras, &settings) == expected);
+    }
+}
+
+#[test]
+fn views_for_which_there_is_no_memory_are_rendered_one_by_one() {
+    require_gpu!();
+    let scene = scenes::named("crowd");
+    let cameras = moved(scene.camera);
+    let mut roomy = engine(&scene.splats);
+    let expected: Vec<Rendered> = cameras
+        .iter()
+        .map(|camera| roomy.render(camera, &scene.settings).unwrap())
+        .collect();
+    // One view's instances fit into a binding, those of all do not.
+    let most = expected.iter().map(|r| r.counts.instances).max().unwrap();
+    let mut tight = support::engine_on(GpuEngineOptions {
+        gpu: support::options(false),
+        max_binding_bytes: 2 * most * 48,
+        ..GpuEngineOptions::default()
+    });
+    tight.upload(&scene.splats, None).unwrap();
+    assert!(rendered_each(&mut tight, &cameras, &scene.settings) == expected);
+    assert!(tight.render(&scene.camera, &scene.settings).unwrap() == expected[0]);
 }

@@ -155,7 +155,15 @@ fn axes() -> Vec<Axis> {
         switch(&["GATHER"]),
         switch(&["IMAGE_ONLY"]),
         switch(&["COUNTS"]),
-        switch(&["CHOSEN_TILES"]),
+        // No render has both.
+        Axis {
+            names: &["CHOSEN_TILES", "FRAMES"],
+            settings: vec![
+                setting("", |d| d),
+                setting("CHOSEN_TILES", |d| d.flag("CHOSEN_TILES", true)),
+                setting("FRAMES", |d| d.flag("FRAMES", true)),
+            ],
+        },
         switch(&["EXTRAS"]),
         Axis {
             names: &["BATCH", "SHARDED"],

@@ -26,9 +26,24 @@ pub struct Run {
     pub frame: Times,
     /// Frames per second.
     pub frames_per_s: f64,
+    /// Frames of views that are rendered at once; `None` if the engine renders them one by one.
+    pub at_once: Option<AtOnce>,
     /// Counts of the frames.
     pub cameras: Vec<CameraCounts>,
     /// Parts of a frame by the device's clock, in the order they ran; empty without such a clock.
+    pub parts: Vec<Part>,
+}
+
+/// Frames of several views that are rendered at once.
+#[derive(Debug, Serialize)]
+pub struct AtOnce {
+    /// Views.
+    pub views: u32,
+    /// Times of a frame.
+    pub frame: Times,
+    /// Frames per second.
+    pub frames_per_s: f64,
+    /// Their parts, for all views: see [`Run::parts`].
     pub parts: Vec<Part>,
 }
 
@@ -60,7 +75,15 @@ pub fn run(
     };
     let times = engine.time_renders(&garden.cameras(size), &settings, frames)?;
     let frame = Times::from_ns(&times.frames_ns);
-    let parts = times.parts.into_iter();
+    let at_once = (!times.at_once_ns.is_empty()).then(|| {
+        let frame = Times::from_ns(&times.at_once_ns);
+        AtOnce {
+            views: times.views_at_once,
+            frame,
+            frames_per_s: frame.per_second(),
+            parts: parts(times.at_once_parts),
+        }
+    });
     Ok(Run {
         tiles,
         gaussians: truth.len() as u64,
@@ -69,12 +92,16 @@ pub fn run(
         frames_per_time: times.frames_per_time,
         frame,
         frames_per_s: frame.per_second(),
+        at_once,
         cameras: times.counts.into_iter().map(CameraCounts::from).collect(),
-        parts: parts
-            .map(|(name, ns)| Part {
-                name,
-                times: Times::from_ns(&ns),
-            })
-            .collect(),
+        parts: parts(times.parts),
     })
+}
+
+fn parts(times: Vec<(String, Vec<u64>)>) -> Vec<Part> {
+    let parts = times.into_iter().map(|(name, ns)| Part {
+        name,
+        times: Times::from_ns(&ns),
+    });
+    parts.collect()
 }

@@ -331,13 +331,14 @@ class Call:
             # First: the GPU would change between both drivers once more.
             self.find_cameras()
             self.load(means, quats, scales, opacities, colors)
-            rendered = []
-            for i, camera in enumerate(self.cameras):
-                number, pixels = link.pixels(f"image {i}", options.height, options.width)
-                rendered.append(pixels)
-                _native.render_shared(link.native, number, camera, self.degree, options.near_plane, options.dilation,
-                                      keep and i + 1 == self.count, options.tiles(i))
-            for i, pixels in enumerate(rendered):
+            images = [link.pixels(f"image {i}", options.height, options.width) for i in range(self.count)]
+            numbers, how = [number for number, _ in images], (self.degree, options.near_plane, options.dilation)
+            if options.masks is None and not keep:
+                _native.render_shared_each(link.native, numbers, self.cameras, *how)
+            else:
+                for i, (number, camera) in enumerate(zip(numbers, self.cameras)):
+                    _native.render_shared(link.native, number, camera, *how, keep and i + 1 == self.count, options.tiles(i))
+            for i, (_, pixels) in enumerate(images):
                 torch.sub(1, pixels[..., 3:], out=alphas[i])
                 image[i].copy_(pixels[..., :3])
         if self.shift:

@@ -16,6 +16,8 @@ CHANNELS = 3
 LEAST_COLOR = 0.01
 MIDDLE = 0.5
 LEAST_ALPHA = 1e-10
+# Views of one call of the engine, whose images are in memory twice.
+AT_ONCE = 16
 
 
 @dataclass
@@ -107,9 +109,14 @@ class Passes:
                 for which, group, chunk in self.rounds():
                     start, end, has_depth = chunk
                     token, shift = self.upload(which, group[0], chunk)
-                    for i in group:
-                        rgb, alpha, depth = native.render(token, self.cameras[i], options.near_plane,
-                                                          options.dilation, has_depth, options.tiles(i))
+                    how = options.near_plane, options.dilation, has_depth
+                    if options.masks is None:
+                        parts = (group[first : first + AT_ONCE] for first in range(0, len(group), AT_ONCE))
+                        images = (image for part in parts
+                                  for image in native.render_each(token, [self.cameras[i] for i in part], *how))
+                    else:
+                        images = (native.render(token, self.cameras[i], *how, options.tiles(i)) for i in group)
+                    for i, (rgb, alpha, depth) in zip(group, images):
                         alphas[i, ..., 0] = alpha
                         if end > start:
                             part = rgb[..., : end - start]

@@ -8,7 +8,7 @@ use crate::options::DeviceOptions;
 use dapple::scene::Result;
 use dapple_instruments::bench::Machine;
 use dapple_instruments::bench::garden::Garden;
-use dapple_instruments::bench::render::{self, Run};
+use dapple_instruments::bench::render::{self, Part, Run};
 use dapple_instruments::bench::step::SEED;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -18,7 +18,9 @@ FOLDER and Gaussians are those of `dapple bench step`. Frames are rendered from 
 in the viewer, and stay on the device.
 
 On a GPU a frame's time is wall time: 5 sequences of --frames frames are enqueued, each between two
-moments at which the GPU is idle, and divided by their frames. The parts of a frame are timed by the
+moments at which the GPU is idle, and divided by their frames. They are rendered one by one, and then
+again several views at once, as far as the engine renders them so: it does for lists of views, not for
+the viewer, which needs one at a time. The parts of a frame are timed by the
 GPU's clock in frames of their own, which takes longer than the frame without clocks.
 
 Examples:
@@ -103,12 +105,27 @@ fn lines(run: &Run) -> String {
     lines.extend(camera_lines(&run.cameras));
     let rate = format!("{:.0} frames/s", run.frames_per_s);
     lines.push(times_line("frame", &run.frame, run.frames_per_time, &rate));
-    let parts = run.parts.iter();
-    lines.extend(parts.map(|part| {
-        format!(
-            "{:<24}{:>9.4} ms median, {:.4} min",
-            part.name, part.times.median_ms, part.times.min_ms
-        )
-    }));
+    if let Some(at_once) = &run.at_once {
+        let name = format!("frame, {} at once ", at_once.views);
+        let rate = format!("{:.0} frames/s", at_once.frames_per_s);
+        lines.push(times_line(
+            &name,
+            &at_once.frame,
+            run.frames_per_time,
+            &rate,
+        ));
+    }
+    lines.extend(run.parts.iter().map(part_line));
+    if let Some(at_once) = &run.at_once {
+        lines.push(format!("{} frames at once:", at_once.views));
+        lines.extend(at_once.parts.iter().map(part_line));
+    }
     lines.join("\n")
+}
+
+fn part_line(part: &Part) -> String {
+    format!(
+        "{:<24}{:>9.4} ms median, {:.4} min",
+        part.name, part.times.median_ms, part.times.min_ms
+    )
 }

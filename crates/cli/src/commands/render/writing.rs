@@ -5,11 +5,12 @@ use super::{Args, is_file};
 use crate::channels::{Output, Unfit};
 use crate::console::Console;
 use crate::{interrupt, video};
-use dapple::contract::{Engine, RenderSettings};
+use dapple::contract::{Engine, RenderSettings, Rendered};
 use dapple::scene::atomic::TemporaryFolder;
-use dapple::scene::{Error, Result};
+use dapple::scene::{Camera, Error, Result};
 use dapple::train::RunLock;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Renders into a folder next to the video, and encodes the video from it. Returns the pixels whose values do not fit.
 pub(super) fn film(
@@ -89,13 +90,60 @@ fn render_all(
     let grace = interrupt::grace();
     let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");
     let mut unfit = Unfit::default();
-    for (done, (name, camera)) in shots.iter().enumerate() {
-        grace.check(|| stopped(done))?;
-        unfit = unfit.and(output.render(engine, camera, settings, &path_of(done, name))?);
-        bar.inc(1);
+    let mut first = 0;
+    while let Some(part) = shots
+        .get(first..)
+        .map(next_part)
+        .filter(|part| !part.is_empty())
+    {
+        let cameras: Vec<Camera> = part.iter().map(|(_, camera)| *camera).collect();
+        let failed = Mutex::new(None);
+        let (bar, failed_at) = (&bar, &failed);
+        // Files are compressed and written while the next pictures are rendered.
+        rayon::in_place_scope(|scope| {
+            let mut each = |i: usize, rendered: Rendered, values: Vec<f32>| {
+                grace.check(|| stopped(first + i))?;
+                unfit = unfit.and(output.unfit(&values));
+                let path = path_of(first + i, &part[i].0);
+                scope.spawn(move |_| match output.write(&rendered, values, &path) {
+                    Ok(()) => bar.inc(1),
+                    Err(error) => keep_first(failed_at, (i, error)),
+                });
+                Ok(())
+            };
+            let channel = output.channel;
+            channel.render_each(engine, &cameras, settings, &mut each)
+        })?;
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, error)) = failed {
+            return Err(error);
+        }
+        first += part.len();
     }
     bar.finish_and_clear();
     Ok(unfit)
+}
+
+/// Most pixels of pictures that wait for their files: a gigabyte.
+const MOST_PIXELS: u64 = 32 << 20;
+
+/// Returns the shots that are rendered next, at least one if there is any.
+fn next_part(shots: &[Shot]) -> &[Shot] {
+    let mut pixels = 0;
+    let fits = |(_, camera): &&Shot| {
+        pixels += u64::from(camera.width) * u64::from(camera.height);
+        pixels <= MOST_PIXELS
+    };
+    let count = shots.iter().take_while(fits).count();
+    &shots[..count.max(1).min(shots.len())]
+}
+
+/// Keeps the error of the first picture.
+fn keep_first(kept: &Mutex<Option<(usize, Error)>>, found: (usize, Error)) {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.as_ref().is_none_or(|(i, _)| found.0 < *i) {
+        *kept = Some(found);
+    }
 }
 
 /// Locks the folder against new runs while pictures are written. A run in the folder, or in the folders above, which
